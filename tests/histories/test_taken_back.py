@@ -20,7 +20,7 @@ from lancewood.jobs.merge import row_merge as plan
 from lancewood.jobs.merge import same_key_rows as keyed
 from lancewood.jobs.merge.merge_bases import Bases
 from lancewood.jobs.merge.merged_columns import comparing
-from lancewood.jobs.merge.touched_rows import Meeting
+from lancewood.jobs.merge.touched_rows import ThreeWayComparison
 from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field
 from lancewood.rules.lineage import (
@@ -32,7 +32,7 @@ from lancewood.rules.lineage import (
     related,
     unheld,
 )
-from lancewood.rules.uniting_columns import _Uniting
+from lancewood.rules.merged_schema import _SchemaMerge
 
 Patch = pytest.MonkeyPatch
 _STEPS = 40
@@ -108,12 +108,14 @@ def merges_do_not_say_which_columns_they_brought(patch: Patch) -> None:
 
 def rows_that_theirs_kept_are_not_converted(patch: Patch) -> None:
     """Rows of ours are left under the old id of a column where no file of theirs held it."""
-    patch.setattr(plan, "Meeting", lambda *arguments: Meeting(*arguments[:-1]))
+    patch.setattr(
+        plan, "ThreeWayComparison", lambda *arguments: ThreeWayComparison(*arguments[:-1])
+    )
 
 
 def keys_that_come_out_are_not_compared(patch: Patch) -> None:
     """What is decided may give two rows one key."""
-    patch.setattr(plan.Uniting, "shared_keys", lambda self, met, found: None)
+    patch.setattr(plan.RowMerge, "shared_keys", lambda self, met, found: None)
 
 
 def losers_of_a_key_take_back_theirs(patch: Patch) -> None:
@@ -129,7 +131,7 @@ def merged_columns_are_not_followed(patch: Patch) -> None:
 
 def dropped_fields_are_not_compared(patch: Patch) -> None:
     """A field inside of a column that one side dropped goes, whatever the other did to it."""
-    is_kept, keeps_inside = _Uniting._is_kept, _Uniting._keeps_inside
+    is_kept, keeps_inside = _SchemaMerge._is_kept, _SchemaMerge._keeps_inside
 
     def quiet(decide: Any) -> Any:
         def decided(self: Any, three: Any, path: Any, *arguments: Any) -> Any:
@@ -141,8 +143,8 @@ def dropped_fields_are_not_compared(patch: Patch) -> None:
 
         return decided
 
-    patch.setattr(_Uniting, "_is_kept", quiet(is_kept))
-    patch.setattr(_Uniting, "_keeps_inside", quiet(keeps_inside))
+    patch.setattr(_SchemaMerge, "_is_kept", quiet(is_kept))
+    patch.setattr(_SchemaMerge, "_keeps_inside", quiet(keeps_inside))
 
 
 def bases_are_one(patch: Patch) -> None:

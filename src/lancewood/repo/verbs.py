@@ -111,7 +111,7 @@ class BringingVerbs:
         Raises NotFoundError for a table that neither side has.
         """
         from lancewood.engine.base import check_choice
-        from lancewood.repo.merge.merge import find_unitings
+        from lancewood.repo.merge.merge import find_row_merges
         from lancewood.repo.merge.revert_pick import find_redone
         from lancewood.table.naming import Conflicts
 
@@ -121,7 +121,7 @@ class BringingVerbs:
         rows = _row_merges(resolve, detect, None)
         check_choice("verb", verb, Literal["merge", "cherry_pick", "revert"])
         if verb == "merge":
-            found = find_unitings(context, name, into, rows, table)
+            found = find_row_merges(context, name, into, rows, table)
         else:
             found = find_redone(context, into, name, verb, rows, table)
         return {table: Conflicts(each) for table, each in found.items()}

@@ -495,9 +495,9 @@ def _check_comparable(*versions: Snapshot) -> None:
 def files_added(before: Handle, after: Handle) -> tuple[int, int]:
     """The number of data files that only the second version has, and their bytes as far as they
     are recorded. Compares two manifests, and reads nothing else."""
-    from lancewood.jobs.publish.branch_work import find_net
+    from lancewood.jobs.publish.branch_work import diff_fragments
 
-    net = find_net(before._snapshot.manifest, after._snapshot.manifest)
+    net = diff_fragments(before._snapshot.manifest, after._snapshot.manifest)
     known = {file.path for each in net.changed for file in each.then.files}
     fragments = [*net.added, *(each.now for each in net.changed)]
     files = (file for each in fragments for file in each.files if file.path not in known)

@@ -15,7 +15,7 @@ from lancewood.table.scan import Rows
 
 if TYPE_CHECKING:
     from lancewood.engine.snapshot import At, Snapshot
-    from lancewood.jobs.merge.row_merge import Uniting
+    from lancewood.jobs.merge.row_merge import RowMerge
     from lancewood.jobs.runner import Runner
 
 H = TypeVar("H", bound=Handle)
@@ -190,7 +190,7 @@ class Branches(ByName[Branch], Generic[H]):
         from lancewood.jobs.merge.merge_branch import BranchMerge
 
         asked = BranchMerge.asked(self._snapshot, name, into, resolve, detect)
-        return Conflicts(asked.uniting() or asked.nothing())
+        return Conflicts(asked.row_merge() or asked.nothing())
 
     def reset(self, name: str, at: At = None, *, force: bool = False) -> H:
         """Start a branch over from its parent's newest version, or from ``at``; the handle on it.
@@ -215,8 +215,8 @@ class Conflicts(Rows):
     ``base``, ``ours`` and ``theirs``: structs of all columns, null where the row is not there.
     """
 
-    def __init__(self, uniting: Uniting, columns: Sequence[str] | None = None) -> None:
-        self._uniting = uniting
+    def __init__(self, row_merge: RowMerge, columns: Sequence[str] | None = None) -> None:
+        self._merge = row_merge
         self._chosen = columns
 
     def select(self, columns: Sequence[str]) -> Conflicts:
@@ -225,14 +225,14 @@ class Conflicts(Rows):
         merged table does not have, as soon as something is read."""
         from lancewood.engine.base import as_list
 
-        return Conflicts(self._uniting, as_list("columns", columns))
+        return Conflicts(self._merge, as_list("columns", columns))
 
     @property
     def columns(self) -> tuple[tuple[str, str, str, str], ...]:
         """Columns in conflict, for which rows cannot be compared yet: the name, the kind, what ours
         did and what theirs did. A ``Resolve(schema=)`` decides them."""
         try:
-            _ = self._uniting.columns
+            _ = self._merge.columns
         except MergeConflictError as conflict:
             if "schema" not in conflict.facts:
                 raise
@@ -244,13 +244,13 @@ class Conflicts(Rows):
         """The schema of what comes out."""
         from lancewood.jobs.merge.conflicts import selected_schema
 
-        whole = self._uniting.shape.deciding.shape.schema
+        whole = self._merge.shape.resolver.shape.schema
         return whole if self._chosen is None else selected_schema(whole, self._checked())
 
     def _checked(self) -> list[str]:
         from lancewood.engine.schema import unknown_column
 
-        known, chosen = self._uniting.columns.schema, list(self._chosen or ())
+        known, chosen = self._merge.columns.schema, list(self._chosen or ())
         for each in chosen:
             if each not in known.by_name:
                 raise unknown_column(known, each, known.names)
@@ -264,7 +264,7 @@ class Conflicts(Rows):
         """The conflicts as record batches, within a bounded memory."""
         from lancewood.jobs.merge.conflicts import selected
 
-        found = self._uniting.conflict_batches()
+        found = self._merge.conflict_batches()
         if self._chosen is None:
             return found
         schema, chosen = self.schema, self._checked()
@@ -288,7 +288,7 @@ class Conflicts(Rows):
     def decided(self) -> frozenset[str]:
         """The names of conflicts on which decisions were given or kept, also of those that are not
         left; a decision on any other is stale, and decides nothing."""
-        return self._uniting.used_decisions()
+        return self._merge.used_decisions()
 
 
 class Tags(ByName[Tag]):

@@ -34,7 +34,7 @@ from lancewood.model.schema import Field, Schema
 from lancewood.proto import table_pb2
 
 
-class Own(Enum):
+class OwnRoot(Enum):
     """Places that need no base path."""
 
     TARGET = "target"
@@ -50,11 +50,11 @@ class Elsewhere:
     base: table_pb2.BasePath
 
 
-Spot: TypeAlias = Own | Elsewhere
+BasePathTarget: TypeAlias = OwnRoot | Elsewhere
 
 
 @dataclass(frozen=True)
-class Spots:
+class BasePathTargets:
     """Where the base paths of a branch lead, as seen from its target."""
 
     head: Snapshot
@@ -63,25 +63,25 @@ class Spots:
     """Roots of other branches in between, which are treated like the branch's own."""
 
     @cached_property
-    def _known(self) -> dict[BaseId, Spot]:
+    def _known(self) -> dict[BaseId, BasePathTarget]:
         self.head.location.settle(self.head.manifest)
         return {}
 
-    def of(self, base_id: BaseId | None) -> Spot:
+    def of(self, base_id: BaseId | None) -> BasePathTarget:
         """The place of a base id of the branch; None is the branch's root."""
         if base_id is None:
-            return Own.BRANCH
+            return OwnRoot.BRANCH
         if base_id not in self._known:
             base = find_base(self.head.manifest.base_paths, base_id)
             self._known[base_id] = self._look(base)
         return self._known[base_id]
 
-    def _look(self, base: table_pb2.BasePath) -> Spot:
+    def _look(self, base: table_pb2.BasePath) -> BasePathTarget:
         uri = self.head.location.base_store(base).uri
         if base.is_dataset_root and uri == self.target.uri:
-            return Own.TARGET
+            return OwnRoot.TARGET
         if base.is_dataset_root and (uri == self.head.location.uri or uri in self.passed):
-            return Own.BRANCH
+            return OwnRoot.BRANCH
         return Elsewhere(uri, base.is_dataset_root, base)
 
 
@@ -110,9 +110,9 @@ class TargetBases:
         """All base paths; None if none was added."""
         return tuple(self._bases) if self.added else None
 
-    def id_of(self, spot: Elsewhere) -> BaseId:
+    def id_of(self, place: Elsewhere) -> BaseId:
         """The id of a place, which is declared if necessary."""
-        return self._declared(spot.uri, spot.is_dataset_root, spot.base)
+        return self._declared(place.uri, place.is_dataset_root, place.base)
 
     def id_of_root(self, uri: str, name: str) -> BaseId:
         """The id of another root of the same table."""
@@ -135,9 +135,9 @@ class TargetBases:
             self._add(uri, base, base_id)
         return there is None or there == uri
 
-    def declare(self, spot: Spot) -> None:
-        if isinstance(spot, Elsewhere):
-            self.id_of(spot)
+    def declare(self, place: BasePathTarget) -> None:
+        if isinstance(place, Elsewhere):
+            self.id_of(place)
 
     def _declared(self, uri: str, is_dataset_root: bool, base: table_pb2.BasePath) -> BaseId:
         key = uri, is_dataset_root

@@ -61,7 +61,7 @@ class CopyTask:
     copies: tuple[Copy, ...]
 
 
-class Copies:
+class FilesToCopy:
     """What the target takes over, planned and brought."""
 
     def __init__(self, main: Store, head: Snapshot, target: Store, file_root: FileRoot) -> None:

@@ -37,7 +37,7 @@ from lancewood.jobs.rows.fitting import (
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class MatchingDecisions:
     """The decisions on some conflicts."""
 
     names: list[str]
@@ -70,7 +70,7 @@ class Rules:
         """Whether there are decisions on single conflicts."""
         return self._decisions is not None
 
-    def decisions_on(self, names: pa.Array) -> Found:
+    def decisions_on(self, names: pa.Array) -> MatchingDecisions:
         """What is decided about conflicts of these names."""
         assert self._decisions is not None
         known = self._decisions
@@ -82,7 +82,7 @@ class Rules:
             takes = [(each, _mask(pc.fill_null(pc.equal(said, each), False))) for each in TAKES]
         given = value_columns(known).items()
         values = {name: _one(chosen.column(column)) for name, column in given}
-        return Found(names.filter(index.is_valid()).to_pylist(), tuple(takes), values)
+        return MatchingDecisions(names.filter(index.is_valid()).to_pylist(), tuple(takes), values)
 
     def wins(self, sides: Sides, rows: Ints) -> Mask:
         """Whether theirs wins, for some of the rows."""

@@ -243,7 +243,7 @@ def _is_changed(base: Any, *sides: Any) -> bool:
 
 
 @dataclass
-class Left:
+class UnresolvedConflicts:
     """Conflicts of a merge that are left to decide, counted."""
 
     kinds: Counter[str] = field(default_factory=Counter)

@@ -22,7 +22,7 @@ from lancewood.errors import InvalidInputError
 from lancewood.files.text_forms import check_in_range, from_json, plain_batch
 from lancewood.jobs.merge.conflicts import CONFLICT
 from lancewood.jobs.merge.resolve import TAKE, Resolve, named_value, told_apart, value_columns
-from lancewood.jobs.merge.row_merge import Uniting
+from lancewood.jobs.merge.row_merge import RowMerge
 
 _RULES, _ROWS, _VALUES = "rules", "rows", "values"
 _RULE_NAMES = tuple(each.name for each in fields(Resolve) if each.name != "decisions")
@@ -96,26 +96,26 @@ class Decision:
         return ", ".join(f"{name}={each}" for name, each in sorted(self.rules.items()))
 
 
-def decided(uniting: Uniting, decisions: Sequence[Decision]) -> Uniting:
+def decided(row_merge: RowMerge, decisions: Sequence[Decision]) -> RowMerge:
     """A merge with what was decided about it before. Where two decisions speak of the same the
     later one counts, and what the merge itself was given counts most.
 
     Raises InvalidInputError for values that do not fit their columns.
     """
     if not decisions:
-        return uniting
-    given = uniting.resolve
+        return row_merge
+    given = row_merge.resolve
     own = {name: each for name, each in _rules(given).items() if each}
     known = [*decisions, *([Decision(own)] if own else ())]
-    found = replace(uniting, resolve=united_rules(known))
+    found = replace(row_merge, resolve=merged_rules(known))
     if given.decisions is not None:
-        rows = _decided(told_apart(given.decisions, found.shape.deciding.schema))
+        rows = _decided(told_apart(given.decisions, found.shape.resolver.schema))
         known += [Decision(rows=rows)] if rows else []
-    typed = united_rows(known, found.shape.deciding.shape.values)
+    typed = merged_rows(known, found.shape.resolver.shape.values)
     return replace(found, resolve=replace(found.resolve, decisions=typed))
 
 
-def united_rules(decisions: Iterable[Decision]) -> Resolve:
+def merged_rules(decisions: Iterable[Decision]) -> Resolve:
     """The rules of decisions together."""
     rules: dict[str, Any] = {}
     for each in decisions:
@@ -127,7 +127,7 @@ def united_rules(decisions: Iterable[Decision]) -> Resolve:
     return Resolve(**rules)
 
 
-def united_rows(decisions: Iterable[Decision], values: pa.Schema) -> pa.Table | None:
+def merged_rows(decisions: Iterable[Decision], values: pa.Schema) -> pa.Table | None:
     """The decided rows of decisions together; ``values`` are the columns of the merged table."""
     rows = {row.conflict: row for each in decisions for row in each.rows}
     return _typed([*rows.values()], values) if rows else None

@@ -36,9 +36,9 @@ from lancewood.jobs.counts import Merged
 from lancewood.jobs.diff import nothing_before
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merge.merge_bases import Bases
-from lancewood.jobs.merge.merged_version import Union
+from lancewood.jobs.merge.merged_version import MergedVersion
 from lancewood.jobs.merge.resolve import Resolve
-from lancewood.jobs.merge.row_merge import Detect, Preparing, Uniting, state_name
+from lancewood.jobs.merge.row_merge import Detect, PreparedMerge, RowMerge, state_name
 from lancewood.jobs.runner import Runner
 from lancewood.model.ids import Version
 from lancewood.model.lines import (
@@ -95,7 +95,7 @@ class BranchMerge:
         check_choice("detect", detect, Detect)
         return cls(main_location(snapshot), source, target, Resolve.of(resolve), detect)
 
-    def uniting(self) -> Uniting | None:
+    def row_merge(self) -> RowMerge | None:
         """The merge of the two newest versions; None if ours holds all of theirs.
 
         Raises UnsupportedError for a table or branch whose rows have no ids of their own, and
@@ -115,12 +115,12 @@ class BranchMerge:
             _check_ids(each, bases[0])
         base = Bases.of(bases, merge_bases, nothing_before, _history).followed_by(steps)
         rebuilt = frozenset(state_name(each.after) for each in steps)
-        return Uniting(base, ours, theirs, self.resolve, self.detect, self.main.uri, rebuilt)
+        return RowMerge(base, ours, theirs, self.resolve, self.detect, self.main.uri, rebuilt)
 
-    def nothing(self) -> Uniting:
+    def nothing(self) -> RowMerge:
         """A merge without rows, for the shape of one where ours holds all of theirs."""
         ours = open_revision(self.main, branch=self.into)
-        return Uniting(Bases(ours), ours, ours, self.resolve, self.detect, self.main.uri)
+        return RowMerge(Bases(ours), ours, ours, self.resolve, self.detect, self.main.uri)
 
     def run(
         self, commit_options: CommitOptions, runner: Runner, *, dry_run: bool = False
@@ -133,13 +133,13 @@ class BranchMerge:
         for attempt in range(commit_options.retry.attempts):
             if attempt:
                 commit_options.retry.pause(attempt)
-            uniting = self.uniting()
-            if uniting is None:
+            row_merge = self.row_merge()
+            if row_merge is None:
                 return self._nothing()
             if not dry_run:
-                uniting.ours.check_writable()
-                check_open(uniting.ours.manifest)
-            task = _Attempt(self, uniting, commit_options, runner)
+                row_merge.ours.check_writable()
+                check_open(row_merge.ours.manifest)
+            task = _Attempt(self, row_merge, commit_options, runner)
             try:
                 return task.run(dry_run=dry_run)
             except RetryableConflictError as conflict:
@@ -156,7 +156,7 @@ class BranchMerge:
         return ours, Merged(str(self.name or MAIN), theirs.manifest.version, is_new=False)
 
 
-def united_config(ours: ManifestHead, theirs: Snapshot) -> dict[str, str]:
+def merged_config(ours: ManifestHead, theirs: Snapshot) -> dict[str, str]:
     """What the configuration of ours says once it holds theirs as well. A line without row ids of
     its own gets an identity with it, and hands out ids of its own from there on."""
     config = {MERGED_KEY: merged_into(ours, vector_of(theirs))}
@@ -170,63 +170,73 @@ class _Attempt:
     """One attempt, onto one version of the target."""
 
     merge: BranchMerge
-    uniting: Uniting
+    row_merge: RowMerge
     commit_options: CommitOptions
     runner: Runner
 
     def run(self, *, dry_run: bool) -> tuple[Snapshot, Merged]:
-        ours, theirs = self.uniting.ours, self.uniting.theirs
+        ours, theirs = self.row_merge.ours, self.row_merge.theirs
         self._check_tables()
-        preparing = Preparing(self.uniting, self.runner, writes=not dry_run)
-        config = united_config(ours.manifest, theirs)
-        union = preparing.union(config, moves_on=not has_own_ids(ours.manifest))
-        if not preparing.brings:
-            return ours, replace(self._told(preparing, union, 0, dry_run=dry_run), is_new=False)
+        prepared = PreparedMerge(self.row_merge, self.runner, writes=not dry_run)
+        config = merged_config(ours.manifest, theirs)
+        version = prepared.version(config, moves_on=not has_own_ids(ours.manifest))
+        if not prepared.brings:
+            return ours, replace(self._told(prepared, version, 0, dry_run=dry_run), is_new=False)
         try:
-            done = union.plan(ours.manifest)
+            done = version.plan(ours.manifest)
             if dry_run:
-                return ours, self._told(preparing, union, union.copies.planned, dry_run=True)
+                return ours, self._told(prepared, version, version.copies.planned, dry_run=True)
             transaction = Transaction(
-                ours.manifest.version, str(uuid.uuid4()), (done.operation,), self._properties(union)
+                ours.manifest.version,
+                str(uuid.uuid4()),
+                (done.operation,),
+                self._properties(version),
             )
             policy = self.commit_options.policy
             strict = CommitPolicy(clock=policy.clock, retry=policy.retry)
-            manifest = commit(ours.location, ours.manifest, ours.scheme, transaction, strict, union)
+            manifest = commit(
+                ours.location, ours.manifest, ours.scheme, transaction, strict, version
+            )
         except CommitUnknownError:
             raise
         except LancewoodError:
-            union.copies.discard()
-            preparing.discard()
+            version.copies.discard()
+            prepared.discard()
             raise
         after = Snapshot(ours.location, manifest, ours.scheme)
-        return after, self._told(preparing, union, union.brought)
+        return after, self._told(prepared, version, version.brought)
 
     def _check_tables(self) -> None:
         """Raise MergeConflictError if both changed the table at all, and that is a conflict."""
-        uniting = self.uniting
-        if self.merge.detect != "tables" or uniting.resolve.rows is not None:
+        row_merge = self.row_merge
+        if self.merge.detect != "tables" or row_merge.resolve.rows is not None:
             return
-        if not uniting.is_fast_forward:
+        if not row_merge.is_fast_forward:
             raise MergeConflictError(
                 f"both sides changed {self.merge.main.uri} since they parted, and detect='tables' "
                 "makes that a conflict",
                 conflicts=1,
             )
 
-    def _properties(self, union: Union) -> dict[str, str]:
+    def _properties(self, version: MergedVersion) -> dict[str, str]:
         return {
             BRANCH_PROPERTY: str(self.merge.name or MAIN),
-            BRANCH_VERSION_PROPERTY: str(self.uniting.theirs.manifest.version),
-            BASES_PROPERTY: " ".join(self.uniting.base_names),
-            **union.properties,
+            BRANCH_VERSION_PROPERTY: str(self.row_merge.theirs.manifest.version),
+            BASES_PROPERTY: " ".join(self.row_merge.base_names),
+            **version.properties,
             **self.commit_options.properties,
         }
 
     def _told(
-        self, preparing: Preparing, union: Union, brought: int, *, dry_run: bool = False
+        self,
+        prepared: PreparedMerge,
+        version: MergedVersion,
+        brought: int,
+        *,
+        dry_run: bool = False,
     ) -> Merged:
-        name, uncovered = str(self.merge.name or MAIN), union.uncovered_indices
-        return preparing.told(name, brought, uncovered, dry_run=dry_run)
+        name, uncovered = str(self.merge.name or MAIN), version.uncovered_indices
+        return prepared.told(name, brought, uncovered, dry_run=dry_run)
 
 
 def _history(state: Snapshot) -> frozenset[tuple[str, Version]]:

@@ -1,7 +1,7 @@
 """Three states of a table -> one schema: which columns are the same in them, under which ids the
 merged ones are kept, and what only rows tell about them.
 
-``rules.uniting_columns`` decides what becomes of each column. That reads manifests and transactions
+``rules.merged_schema`` decides what becomes of each column. That reads manifests and transactions
 only. Rows are asked whether a dropped column was changed on the other side, and whether rows of one
 side have nulls that the other forbids.
 """
@@ -40,14 +40,14 @@ from lancewood.model.schema import ROW_ID, Field, Schema, check_primary_key
 from lancewood.model.transaction import FieldMessages
 from lancewood.rules.columns_side_by_side import Lineages
 from lancewood.rules.lineage import Lineage, as_in, is_held, moved_names, unheld
-from lancewood.rules.three_way import same_fields
-from lancewood.rules.uniting_columns import (
+from lancewood.rules.merged_schema import (
     LostColumn,
+    MergedColumn,
     SchemaConflict,
     SchemaDecisions,
-    UnitedColumn,
-    unite_schemas,
+    merge_schemas,
 )
+from lancewood.rules.three_way import same_fields
 
 
 def comparing(base: Snapshot, state: Snapshot, new: Collection[FieldId] = frozenset()) -> Comparing:
@@ -113,10 +113,10 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True)
-class UnitedColumns:
+class MergedColumns:
     """The schema of a merge."""
 
-    columns: tuple[UnitedColumn, ...]
+    columns: tuple[MergedColumn, ...]
     """Columns in the order of ours, then those that only theirs has."""
     fields: FieldMessages
     """The columns as a manifest writes them."""
@@ -152,15 +152,15 @@ class UnitedColumns:
         return Schema(tuple(each.field for each in self.columns), self.metadata)
 
 
-def unite_columns(
+def merge_columns(
     base: Snapshot | None, ours: Snapshot, theirs: Snapshot, schema: SchemaDecisions = None
-) -> UnitedColumns:
+) -> MergedColumns:
     """The schema that has the changes of both sides since the base. Without a base both sides are
     taken to have added all of their columns.
 
     Raises InvalidInputError for a decision about an unknown column.
     """
-    united = unite_schemas(
+    merged = merge_schemas(
         Schema(()) if base is None else base.schema,
         ours.schema,
         theirs.schema,
@@ -168,21 +168,21 @@ def unite_columns(
         first_id=next_field_id(ours.manifest),
         decisions=schema,
     )
-    tree = Schema(tuple(each.field for each in united.columns), united.metadata)
+    tree = Schema(tuple(each.field for each in merged.columns), merged.metadata)
     fields = tuple(encode_schema(tree))
-    if not united.conflicts:
+    if not merged.conflicts:
         check_primary_key(fields)
     is_changed = not same_fields(fields, tuple(encode_schema(ours.schema)))
-    return UnitedColumns(
-        united.columns,
+    return MergedColumns(
+        merged.columns,
         fields,
-        united.metadata,
-        united.theirs_ids,
-        united.base_ids,
-        united.conflicts,
-        united.lost,
-        united.kept,
-        is_changed or dict(united.metadata) != dict(ours.schema.metadata),
+        merged.metadata,
+        merged.theirs_ids,
+        merged.base_ids,
+        merged.conflicts,
+        merged.lost,
+        merged.kept,
+        is_changed or dict(merged.metadata) != dict(ours.schema.metadata),
     )
 
 
@@ -252,13 +252,13 @@ def combined(bases: Bases[Mapping[str, V]]) -> Mapping[str, V]:
     return bases.joined(join)
 
 
-def _same(united: Field, side: Field | None) -> Iterator[tuple[FieldId, FieldId]]:
+def _same(merged: Field, side: Field | None) -> Iterator[tuple[FieldId, FieldId]]:
     """The ids of a field and of those below it, with the ids that a side has for them."""
     if side is None or not is_held(side.id):
         return
-    yield united.id, side.id
-    if united.logical_type == side.logical_type:
-        for one, other in zip(united.children, side.children, strict=False):
+    yield merged.id, side.id
+    if merged.logical_type == side.logical_type:
+        for one, other in zip(merged.children, side.children, strict=False):
             yield from _same(one, other)
 
 
@@ -285,9 +285,9 @@ _DROPPED = "dropped"
 
 def checked_columns(
     bases: Bases[Snapshot], ours: Snapshot, theirs: Snapshot, resolve: Resolve
-) -> UnitedColumns:
+) -> MergedColumns:
     """The merged columns; raises MergeConflictError with all that do not go together."""
-    found = unite_columns(bases.first, ours, theirs, resolve.schema)
+    found = merge_columns(bases.first, ours, theirs, resolve.schema)
     sides = {"ours": _Side(bases, ours), "theirs": _Side(bases, theirs)}
     conflicts, kept = list(found.conflicts), list[str]()
     for each in found.lost:

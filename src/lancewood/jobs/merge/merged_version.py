@@ -22,18 +22,18 @@ from lancewood.engine.rows import Ids, RowFacts
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import RetryableConflictError, UnsupportedError
 from lancewood.jobs.compose.base_paths import (
+    BasePathTarget,
+    BasePathTargets,
     Elsewhere,
     ExternalBlobs,
-    Own,
-    Spot,
-    Spots,
+    OwnRoot,
     TargetBases,
 )
-from lancewood.jobs.compose.files import Copies
+from lancewood.jobs.compose.files import FilesToCopy
 from lancewood.jobs.compose.next_version import Effect, recorded_as
 from lancewood.jobs.diff import Places
-from lancewood.jobs.merge.row_fates import Gathered, Moved
-from lancewood.jobs.merge.touched_rows import Graft, Placed
+from lancewood.jobs.merge.row_fates import MergedRows, TakenRows
+from lancewood.jobs.merge.touched_rows import Graft, RowLocations
 from lancewood.jobs.runner import Runner
 from lancewood.model.bitmap import numbers_in
 from lancewood.model.fragment import TOMBSTONE, DataFile, Fragment
@@ -56,19 +56,19 @@ from lancewood.rules.patching import make_patch
 
 
 @dataclass
-class Union:
+class MergedVersion:
     """The rows, columns and settings that theirs adds to ours; a composer for a commit."""
 
     ours: Snapshot
     theirs: Snapshot
-    gathered: Gathered
-    adopted: Mapping[FragmentId, Moved]
+    merged_rows: MergedRows
+    adopted: Mapping[FragmentId, TakenRows]
     """Fragments of theirs that come by reference, and which of their rows."""
     head: HeadChanges
     """Schema, configuration and metadata, as far as they change."""
     theirs_ids: Mapping[FieldId, FieldId]
     """Ids of columns in files of theirs, with those in the merged schema."""
-    copies: Copies
+    copies: FilesToCopy
     runner: Runner
     fresh_ids: Callable[[int], int]
     """The first row id of a space above an id; called if rows come with ids above ours' mark."""
@@ -185,7 +185,7 @@ class Union:
 
     def _taken_over(self) -> Iterator[Fragment]:
         """Fragments of theirs of which files come by reference."""
-        grafted = (each.theirs for each in self.gathered.grafts.values())
+        grafted = (each.theirs for each in self.merged_rows.grafts.values())
         return map(self.theirs.manifest.fragment, {*self.adopted, *grafted})
 
     def _mark(self, newest: Manifest, fragments: tuple[Fragment, ...]) -> int | None:
@@ -238,23 +238,23 @@ def _check_held(fragments: Iterable[Fragment], live: frozenset[FieldId]) -> None
 class _Attempt:
     """The fragments of one composed version."""
 
-    def __init__(self, union: Union, newest: Manifest) -> None:
-        self._union, self._newest = union, newest
-        self.bases = TargetBases(union.ours.location, newest)
+    def __init__(self, merge: MergedVersion, newest: Manifest) -> None:
+        self._merge, self._newest = merge, newest
+        self.bases = TargetBases(merge.ours.location, newest)
         self.next_id = next_fragment_id(newest)
         self._version = Version(newest.version + 1)
-        self._spots = _spots(union.theirs, union.ours)
-        self._left = dict(union.gathered.left())
+        self._spots = _spots(merge.theirs, merge.ours)
+        self._left = dict(merge.merged_rows.left())
         self.images: dict[FragmentId, Fragment] = {}
         """Fragments of theirs in the place of one of ours, once ``adopted`` was gone through."""
         self._known: dict[int, RowFacts] = {}
         self._deletions: dict[FragmentId, BitMap] | None = None
-        newest.expect_lookups(len(self._left) + len(union.adopted))
+        newest.expect_lookups(len(self._left) + len(merge.adopted))
 
     def adopted(self) -> Iterator[Fragment]:
         """Fragments of theirs as new ones; remembers those that take the place of one of ours."""
-        for number, moved in self._union.adopted.items():
-            fragment = self._union.theirs.manifest.fragment(number)
+        for number, moved in self._merge.adopted.items():
+            fragment = self._merge.theirs.manifest.fragment(number)
             place = self._place(fragment, moved)
             if place is None:
                 yield self._adopted(fragment, moved, self._next())
@@ -262,7 +262,7 @@ class _Attempt:
                 self.images[place] = self._adopted(fragment, moved, place)
 
     def written(self) -> Iterator[Fragment]:
-        for each in self._union.gathered.written:
+        for each in self._merge.merged_rows.written:
             begin = 0
             for fragment in each.fragments:
                 ids = fragment.row_ids
@@ -275,7 +275,7 @@ class _Attempt:
 
     def left(self) -> tuple[dict[FragmentId, Fragment], frozenset[FragmentId]]:
         """Fragments of ours that change, and those of which no row is left."""
-        grafts = self._union.gathered.grafts
+        grafts = self._merge.merged_rows.grafts
         changed, removed = dict(self.images), set[FragmentId]()
         for number in (self._left.keys() | grafts.keys()) - changed.keys():
             fragment = self._now(number)
@@ -292,10 +292,10 @@ class _Attempt:
 
     def _grafted(self, fragment: Fragment, graft: Graft, deleted: BitMap) -> Fragment:
         """A fragment of ours with columns of theirs in place of its own."""
-        union = self._union
+        merge = self._merge
         ids = [each.id for pair in graft.columns for each in pair.after.walk()]
-        known = {each: union.theirs_ids[each] for each in ids if each in union.theirs_ids}
-        source = union.theirs.manifest.fragment(graft.theirs)
+        known = {each: merge.theirs_ids[each] for each in ids if each in merge.theirs_ids}
+        source = merge.theirs.manifest.fragment(graft.theirs)
         brought = (self._file(each, known) for each in source.files)
         kept = (each.without(frozenset(known.values())) for each in fragment.files)
         made = fragment.with_files([each for each in (*kept, *brought) if not each.is_dead])
@@ -303,12 +303,12 @@ class _Attempt:
             return made
         live = np.ones(fragment.physical_rows, np.bool_)
         live[numbers_in(deleted)] = False
-        facts = RowFacts(union.ours, fragment)
+        facts = RowFacts(merge.ours, fragment)
         updated = np.array(facts.column(LAST_UPDATED_AT, 0, len(live)))
         updated[live] = self._version
         return made.stamped(RowVersions.from_values(updated))
 
-    def _place(self, fragment: Fragment, moved: Moved) -> FragmentId | None:
+    def _place(self, fragment: Fragment, moved: TakenRows) -> FragmentId | None:
         """The fragment of ours with the same rows, if none of them stays."""
         number = moved.only_from
         if number is None or number in self.images:
@@ -319,19 +319,19 @@ class _Attempt:
             return None
         here, there = (
             RowFacts(*each).row_ids
-            for each in ((self._union.ours, ours), (self._union.theirs, fragment))
+            for each in ((self._merge.ours, ours), (self._merge.theirs, fragment))
         )
         return number if here == there else None
 
-    def _adopted(self, fragment: Fragment, moved: Moved, number: FragmentId) -> Fragment:
+    def _adopted(self, fragment: Fragment, moved: TakenRows, number: FragmentId) -> Fragment:
         rows, taken, places = fragment.physical_rows, moved.rows, moved.ours_places
         created, updated = np.full((2, rows), self._version, np.uint64)
         offsets = numbers_in(taken)
         created[offsets] = self._versions(places, CREATED_AT)
         kept = ~np.repeat(moved.changes, moved.counts)
         updated[offsets[kept]] = self._versions(places.at(kept), LAST_UPDATED_AT)
-        ids = RowFacts(self._union.theirs, fragment).row_ids
-        files = [self._file(each, self._union.theirs_ids) for each in fragment.files]
+        ids = RowFacts(self._merge.theirs, fragment).row_ids
+        files = [self._file(each, self._merge.theirs_ids) for each in fragment.files]
         made = (
             fragment.with_files([each for each in files if not each.is_dead])
             .with_deletion_file(None)
@@ -342,7 +342,7 @@ class _Attempt:
         return self._hiding(made, hidden) if hidden else made
 
     def _hiding(self, fragment: Fragment, rows: BitMap) -> Fragment:
-        copies = self._union.copies
+        copies = self._merge.copies
         return fragment.with_deletion_file(
             copies.new_deletion_file(fragment, rows, self._newest.version)
         )
@@ -351,18 +351,18 @@ class _Attempt:
         """A file of theirs as ours sees it, with these columns of it."""
         if all(each not in ids for each in file.fields):
             return file.without(frozenset(file.fields))
-        spot, union = self._spots.of(file.base_id), self._union
-        if spot is Own.TARGET:
+        spot, merge = self._spots.of(file.base_id), self._merge
+        if spot is OwnRoot.TARGET:
             placed = same_elsewhere(file, file.path, None)
-        elif spot is Own.BRANCH:
-            placed = union.copies.data_file(file)
+        elif spot is OwnRoot.BRANCH:
+            placed = merge.copies.data_file(file)
         else:
             placed = same_elsewhere(file, file.path, self.bases.id_of(spot))
         return _renumbered(placed, ids)
 
     def _now(self, number: FragmentId) -> Fragment:
         """A fragment of ours, which nobody may have changed."""
-        ours = self._union.ours.manifest
+        ours = self._merge.ours.manifest
         found = None if self._newest.position_of(number) is None else self._newest.fragment(number)
         if found is None or found != ours.fragment(number):
             raise RetryableConflictError(
@@ -378,14 +378,14 @@ class _Attempt:
         return self._deletions[fragment.id]
 
     def _load(self, fragment: Fragment) -> Iterator[tuple[FragmentId, BitMap]]:
-        ours = self._union.ours
+        ours = self._merge.ours
         yield fragment.id, load_deletions(ours.location, ours.manifest, fragment) or BitMap()
 
     def _touched(self) -> Iterator[Fragment]:
-        numbers = self._left.keys() | self._union.gathered.grafts.keys()
+        numbers = self._left.keys() | self._merge.merged_rows.grafts.keys()
         return map(self._now, sorted(numbers))
 
-    def _versions(self, rows: Placed, what: str) -> Ids:
+    def _versions(self, rows: RowLocations, what: str) -> Ids:
         """The versions that made or last changed rows; this one where ours does not have the
         row."""
         found = np.full(len(rows.parts), self._version, np.uint64)
@@ -398,7 +398,7 @@ class _Attempt:
     def _facts(self, number: int) -> RowFacts:
         """Row facts of a fragment of ours, kept: its rows may come in many fragments of theirs."""
         if number not in self._known:
-            ours = self._union.ours
+            ours = self._merge.ours
             self._known[number] = RowFacts(ours, ours.manifest.fragment(FragmentId(number)))
         return self._known[number]
 
@@ -409,23 +409,23 @@ class _Attempt:
 
 
 @dataclass(frozen=True)
-class _OwnRoot(Spots):
+class _OwnRoot(BasePathTargets):
     """Spots for a merge that leaves theirs' own root where it is: it is ours as well, or main's."""
 
-    own: Spot = Own.TARGET
+    own: BasePathTarget = OwnRoot.TARGET
 
-    def of(self, base_id: BaseId | None) -> Spot:
+    def of(self, base_id: BaseId | None) -> BasePathTarget:
         return self.own if base_id is None else super().of(base_id)
 
 
-def _spots(theirs: Snapshot, ours: Snapshot) -> Spots:
+def _spots(theirs: Snapshot, ours: Snapshot) -> BasePathTargets:
     uri = theirs.location.uri
     if uri == ours.location.uri:
         return _OwnRoot(theirs, ours.location)
     if theirs.manifest.branch is None:
         base = table_pb2.BasePath(path=uri, is_dataset_root=True)
         return _OwnRoot(theirs, ours.location, own=Elsewhere(uri, True, base))
-    return Spots(theirs, ours.location)
+    return BasePathTargets(theirs, ours.location)
 
 
 def _renumbered(file: DataFile, ids: Mapping[FieldId, FieldId]) -> DataFile:

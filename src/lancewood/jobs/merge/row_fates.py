@@ -17,9 +17,9 @@ from pyroaring import BitMap
 
 from lancewood.engine.rows import Ints
 from lancewood.jobs.diff import State
-from lancewood.jobs.merge.row_resolver import Fate
-from lancewood.jobs.merge.row_tasks import UnitedPortion, expanded
-from lancewood.jobs.merge.touched_rows import NOWHERE, Graft, Met, MetRows, Placed
+from lancewood.jobs.merge.row_resolver import RowFate
+from lancewood.jobs.merge.row_tasks import MergedPortion, expanded
+from lancewood.jobs.merge.touched_rows import NOWHERE, Graft, RowLocations, RowRanges, TouchedRows
 from lancewood.model.bitmap import bitmap_of
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
@@ -29,7 +29,7 @@ _AT_ONCE = 1 << 20
 """Number of decided rows that are expanded at a time."""
 
 
-class Moved(NamedTuple):
+class TakenRows(NamedTuple):
     """Stretches of rows of one fragment, and where ours has the same rows."""
 
     offsets: Ints
@@ -49,9 +49,9 @@ class Moved(NamedTuple):
         return int(self.counts.sum())
 
     @property
-    def ours_places(self) -> Placed:
+    def ours_places(self) -> RowLocations:
         """Where ours has each of the rows, by ids of fragments."""
-        return Placed(self.ours, self.ours_offsets).each(self.counts)
+        return RowLocations(self.ours, self.ours_offsets).each(self.counts)
 
     @property
     def only_from(self) -> FragmentId | None:
@@ -67,12 +67,12 @@ class WrittenRows:
     """New fragments, and where ours has their rows, in their order."""
 
     fragments: tuple[Fragment, ...]
-    ours: Placed
+    ours: RowLocations
     """Ids of fragments, or ``NOWHERE``, and offsets."""
 
 
 @dataclass(eq=False)
-class Gathered:
+class MergedRows:
     """The rows that a merge changes, counted and gathered by fragment."""
 
     written: list[WrittenRows] = field(default_factory=list)
@@ -101,19 +101,19 @@ class Gathered:
         """Whether rows of ours come, go, or may have other cells."""
         return bool(self.inserted or self.updated or self.rewritten or self.deleted)
 
-    def take(self, met: Met, rows: MetRows) -> None:
+    def take(self, touched: TouchedRows, rows: RowRanges) -> None:
         """Take rows of theirs as they are."""
-        ours, theirs = _by_id(met.states[1], rows.ours), _by_id(met.states[0], rows.theirs)
+        ours, theirs = _by_id(touched.states[1], rows.ours), _by_id(touched.states[0], rows.theirs)
         self._taken.append((*theirs, rows.counts, *ours, rows.changes))
         self._leave(ours, rows.counts)
         self.inserted += int(rows.counts[~ours.there].sum())
         is_changed = ours.there & rows.changes
-        self.updated += int(rows.counts[is_changed & ~rows.unread].sum())
-        self.rewritten += int(rows.counts[is_changed & rows.unread].sum())
+        self.updated += int(rows.counts[is_changed & ~rows.in_place].sum())
+        self.rewritten += int(rows.counts[is_changed & rows.in_place].sum())
 
-    def drop(self, met: Met, rows: MetRows) -> None:
+    def drop(self, touched: TouchedRows, rows: RowRanges) -> None:
         """Delete rows of ours."""
-        self._leave(_by_id(met.states[1], rows.ours), rows.counts)
+        self._leave(_by_id(touched.states[1], rows.ours), rows.counts)
         self.deleted += rows.row_count
 
     def graft(self, grafts: Iterable[Graft]) -> None:
@@ -122,50 +122,50 @@ class Gathered:
             self.grafts[each.ours] = each
             self.rewritten += each.rows if each.changes else 0
 
-    def decide(self, met: Met, rows: MetRows, done: UnitedPortion) -> None:
+    def decide(self, touched: TouchedRows, rows: RowRanges, done: MergedPortion) -> None:
         """Gather rows that a task decided, each by its fate."""
         self.joined += done.joined
         self.resolved += done.resolved
         self.used.update(done.used)
-        begin, places = 0, list[Placed]()
+        begin, places = 0, list[RowLocations]()
         for ids, found in expanded(rows, _AT_ONCE):
             fates = done.fates[begin : begin + len(ids)]
             begin += len(ids)
             ones = np.ones(len(ids), np.int64)
             every = ones.astype(np.bool_)
-            single = MetRows(ids, ones, found, every, ~every)
-            self.take(met, single.at(fates == Fate.THEIRS))
-            self.drop(met, single.at((fates == Fate.GONE) & single.ours.there))
-            written = single.at(fates == Fate.WRITTEN)
-            ours = _by_id(met.states[1], written.ours)
+            single = RowRanges(ids, ones, found, every, ~every)
+            self.take(touched, single.at(fates == RowFate.THEIRS))
+            self.drop(touched, single.at((fates == RowFate.GONE) & single.ours.there))
+            written = single.at(fates == RowFate.WRITTEN)
+            ours = _by_id(touched.states[1], written.ours)
             self._leave(ours, written.counts)
             self.written_rows += len(written)
             self.inserted += int((~ours.there).sum())
             self.updated += int(ours.there.sum())
             places.append(ours)
         if done.written:
-            ours = Placed(*(np.concatenate(each) for each in zip(*places, strict=True)))
+            ours = RowLocations(*(np.concatenate(each) for each in zip(*places, strict=True)))
             self.written.append(WrittenRows(done.written, ours))
 
-    def taken(self) -> Iterator[tuple[FragmentId, Moved]]:
+    def taken(self) -> Iterator[tuple[FragmentId, TakenRows]]:
         """The fragments of theirs that have rows which are taken."""
         for number, columns in _grouped(self._taken):
-            yield number, Moved(*columns)
+            yield number, TakenRows(*columns)
 
     def left(self) -> Iterator[tuple[FragmentId, BitMap]]:
         """The fragments of ours that lose rows, and which."""
         for number, (offsets, counts) in _grouped(self._left):
             yield number, bitmap_of(expand(offsets.astype(np.uint64), counts, 1))
 
-    def _leave(self, ours: Placed, counts: Ints) -> None:
+    def _leave(self, ours: RowLocations, counts: Ints) -> None:
         there = ours.there
         self._left.append((ours.parts[there], ours.offsets[there], counts[there]))
 
 
-def _by_id(state: State, places: Placed) -> Placed:
+def _by_id(state: State, places: RowLocations) -> RowLocations:
     """Places by the ids of fragments."""
     ids = np.array([NOWHERE, *(each.fragment.id for each in state.parts)], np.int64)
-    return Placed(ids[places.parts + 1], places.offsets)
+    return RowLocations(ids[places.parts + 1], places.offsets)
 
 
 def _grouped(

@@ -24,32 +24,32 @@ from lancewood.engine.rows import distinct
 from lancewood.engine.snapshot import Snapshot, common_version, main_location
 from lancewood.engine.write import claim_space, owns_its_space
 from lancewood.errors import IncompatibleConflictError
-from lancewood.jobs.compose.files import Copies
+from lancewood.jobs.compose.files import FilesToCopy
 from lancewood.jobs.compose.next_version import open_config
 from lancewood.jobs.counts import Merged
 from lancewood.jobs.diff import Comparison, paired_columns
 from lancewood.jobs.job import TASKS_PER_SLOT, gather, shares
-from lancewood.jobs.merge.conflicts import Left
+from lancewood.jobs.merge.conflicts import UnresolvedConflicts
 from lancewood.jobs.merge.merge_bases import Bases
 from lancewood.jobs.merge.merged_columns import (
-    UnitedColumns,
+    MergedColumns,
     checked_columns,
     combined,
     names_in_bases,
     with_columns_first,
 )
-from lancewood.jobs.merge.merged_version import Union, settings
+from lancewood.jobs.merge.merged_version import MergedVersion, settings
 from lancewood.jobs.merge.resolve import Resolve, decided_names, value_columns
-from lancewood.jobs.merge.row_fates import Gathered, Moved, WrittenRows
+from lancewood.jobs.merge.row_fates import MergedRows, TakenRows, WrittenRows
 from lancewood.jobs.merge.row_tasks import (
     LOSERS,
-    UnitedPortion,
-    UnitingPortion,
-    UnitingShape,
+    MergedPortion,
+    MergePortion,
+    MergeShape,
     conflict_batches,
     copy_rows,
     cut,
-    unite_portion,
+    merge_portion,
     used_decisions,
 )
 from lancewood.jobs.merge.same_key_rows import (
@@ -58,7 +58,14 @@ from lancewood.jobs.merge.same_key_rows import (
     shared_keys,
     without_inserted,
 )
-from lancewood.jobs.merge.touched_rows import NOWHERE, Meeting, Met, MetRows, Placed, with_grafts
+from lancewood.jobs.merge.touched_rows import (
+    NOWHERE,
+    RowLocations,
+    RowRanges,
+    ThreeWayComparison,
+    TouchedRows,
+    with_grafts,
+)
 from lancewood.jobs.merge_into.keys import key_of, primary_key
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
@@ -69,8 +76,8 @@ from lancewood.model.refs import MAIN, called
 from lancewood.model.schema import Field, Schema
 from lancewood.model.transaction import HeadChanges
 from lancewood.rules.lineage import Lineage, as_in, by_names, recorded_merge
+from lancewood.rules.merged_schema import MergedColumn
 from lancewood.rules.three_way import favoured_map
-from lancewood.rules.uniting_columns import UnitedColumn
 
 Detect: TypeAlias = Literal["cells", "rows", "tables"]
 
@@ -83,7 +90,7 @@ _MOST_IN_A_TASK = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Uniting:
+class RowMerge:
     """Two states of a table that come from one base, or from several. Nothing is written."""
 
     base: Bases[Snapshot]
@@ -108,15 +115,15 @@ class Uniting:
         return self.base.all
 
     @cached_property
-    def columns(self) -> UnitedColumns:
+    def columns(self) -> MergedColumns:
         """The merged schema; raises MergeConflictError if it cannot be told."""
         return checked_columns(self.base, self.ours, self.theirs, self.resolve)
 
     @cached_property
-    def shape(self) -> UnitingShape:
+    def shape(self) -> MergeShape:
         """What all tasks share; raises InvalidInputError for rules that do not fit."""
         columns = self.columns
-        made = UnitingShape(
+        made = MergeShape(
             tuple(each.bare() for each in self._states),
             self.base.numbered(),
             _with_fields(self.ours, columns),
@@ -126,7 +133,7 @@ class Uniting:
             self.resolve,
             self.detect == "rows",
         )
-        _ = made.deciding
+        _ = made.resolver
         return made
 
     @property
@@ -144,21 +151,23 @@ class Uniting:
 
     def conflict_batches(self) -> Iterator[pa.RecordBatch]:
         """All conflicts that nothing decides."""
-        for met in self.met():
-            for _, portion in self.cut(met, slots=1):
+        for touched in self.touched():
+            for _, portion in self.cut(touched, slots=1):
                 yield from conflict_batches(self.shape, portion)
 
     def used_decisions(self) -> frozenset[str]:
         """The conflicts on which there are decisions; others decide nothing."""
         if not decided_names(self.resolve):
             return frozenset()
-        portions = (portion for met in self.met() for _, portion in self.cut(met, slots=1))
+        portions = (
+            portion for touched in self.touched() for _, portion in self.cut(touched, slots=1)
+        )
         return frozenset(name for each in portions for name in used_decisions(self.shape, each))
 
-    def met(self) -> Iterator[Met]:
+    def touched(self) -> Iterator[TouchedRows]:
         """The rows that theirs changed."""
         with_ours = self._converts or self._key is not None
-        meeting = Meeting(
+        meeting = ThreeWayComparison(
             self.bases,
             self.ours,
             self.theirs,
@@ -171,45 +180,53 @@ class Uniting:
             return map(self._looked_at, meeting.ranges())
         return iter((self._paired(meeting, self._key),))
 
-    def _paired(self, meeting: Meeting, key: KeyColumns) -> Met:
+    def _paired(self, meeting: ThreeWayComparison, key: KeyColumns) -> TouchedRows:
         """Rows that are one by their key; of different ones that got one key a side that is taken
         for all that is left keeps its own."""
         decisions = self.resolve.decisions
         given = () if decisions is None else (*decisions.schema.names, *value_columns(decisions))
         is_given = not {*key.names}.isdisjoint(given)
-        met, rivals = paired_by_key(self._looked_at(meeting.whole()), key, is_given=is_given)
+        touched, rivals = paired_by_key(self._looked_at(meeting.whole()), key, is_given=is_given)
         side = LOSERS.get(self.resolve.rows or "")
         if rivals is None or side is None or len(self.bases) > 1:
-            return met
-        lost = rivals.lost_by(side, met.keyed)
+            return touched
+        lost = rivals.lost_by(side, touched.keyed)
         if lost is None:
-            return met
+            return touched
         changed, inserted = lost
-        met = self._looked_at(meeting.whole(changed))
-        met, _ = paired_by_key(met, key, np.concatenate((changed, inserted)))
-        met = without_inserted(met, side, inserted)
-        return replace(met, rivals=met.rivals.at(slice(0)), settled=len(rivals.rows))
+        touched = self._looked_at(meeting.whole(changed))
+        touched, _ = paired_by_key(touched, key, np.concatenate((changed, inserted)))
+        touched = without_inserted(touched, side, inserted)
+        return replace(
+            touched,
+            key_collisions=touched.key_collisions.at(slice(0)),
+            resolved_collisions=len(rivals.rows),
+        )
 
-    def shared_keys(self, met: Met, found: Sequence[UnitedPortion]) -> pa.Table | None:
+    def shared_keys(self, touched: TouchedRows, found: Sequence[MergedPortion]) -> pa.Table | None:
         """The primary keys that several rows would have, as tasks decided; None if no key is in
         doubt."""
-        if self._key is None or not met.got_keys:
+        if self._key is None or not touched.got_keys:
             return None
         decided = [each for portion in found for each in portion.keys]
-        columns = shared_keys(met, decided, self._key.read_ours(self.ours))
+        columns = shared_keys(touched, decided, self._key.read_ours(self.ours))
         return pa.Table.from_arrays(columns, names=list(self._key.key.names))
 
-    def _looked_at(self, met: Met) -> Met:
-        self._check_ids(met)
+    def _looked_at(self, touched: TouchedRows) -> TouchedRows:
+        self._check_ids(touched)
         if self._converts or len(self.bases) > 1:
-            return met
-        return with_grafts(met, by_rows=self.detect == "rows")
+            return touched
+        return with_grafts(touched, by_rows=self.detect == "rows")
 
-    def _check_ids(self, met: Met) -> None:
+    def _check_ids(self, touched: TouchedRows) -> None:
         """Raise IncompatibleConflictError if rows that both inserted have the same ids because both
         lines chose one space, in two copies of the table."""
-        is_twice = met.both.ours.there & met.both.theirs.there & ~met.both.base.there
-        spaces = {*map(space_of, met.both.firsts[is_twice].tolist())}
+        is_twice = (
+            touched.changed_by_both.ours.there
+            & touched.changed_by_both.theirs.there
+            & ~touched.changed_by_both.base.there
+        )
+        spaces = {*map(space_of, touched.changed_by_both.firsts[is_twice].tolist())}
         for each in (self.theirs, self.ours) if spaces else ():
             head, main = each.manifest, main_location(each)
             if space_of(head.next_row_id) in spaces and not owns_its_space(main, head):
@@ -220,51 +237,59 @@ class Uniting:
                     branch=head.branch,
                 )
 
-    def cut(self, met: Met, slots: int) -> Iterator[tuple[MetRows, UnitingPortion]]:
+    def cut(self, touched: TouchedRows, slots: int) -> Iterator[tuple[RowRanges, MergePortion]]:
         """The rows that both may have changed, for tasks. Those that have other ids there come by
         themselves, and so do those that cannot stay where they are."""
         count, converts = slots * TASKS_PER_SLOT, self._converts
-        moving, keyed = (_in_grafted(met, each) for each in (met.both, met.keyed))
-        stirred = met.both.at(moving)
+        moving, keyed = (
+            _in_grafted(touched, each) for each in (touched.changed_by_both, touched.keyed)
+        )
+        stirred = touched.changed_by_both.at(moving)
         if converts:
-            stirred = MetRows.joined(met.both, met.added)
+            stirred = RowRanges.joined(touched.changed_by_both, touched.inserted_by_ours)
         else:
-            for compared, chosen in self._compared(met, ~moving):
-                yield from cut(met, met.both.at(chosen), count, compared=compared)
-        yield from cut(met, stirred, count, rewrites=True)
-        yield from cut(met, met.keyed.at(~keyed), count, keeps_ids=True, rewrites=converts)
-        yield from cut(met, met.keyed.at(keyed), count, keeps_ids=True, rewrites=True)
-        yield from cut(met, met.rivals, count, are_rivals=True)
-        grafted = _in_grafted(met, met.key_taken)
+            for compared, chosen in self._compared(touched, ~moving):
+                yield from cut(
+                    touched, touched.changed_by_both.at(chosen), count, compared=compared
+                )
+        yield from cut(touched, stirred, count, rewrites=True)
+        yield from cut(touched, touched.keyed.at(~keyed), count, keeps_ids=True, rewrites=converts)
+        yield from cut(touched, touched.keyed.at(keyed), count, keeps_ids=True, rewrites=True)
+        yield from cut(touched, touched.key_collisions, count, are_rivals=True)
+        grafted = _in_grafted(touched, touched.key_taken)
         for chosen, moves in ((~grafted, converts), (grafted, True)):
-            rows = met.key_taken.at(chosen)
-            yield from cut(met, rows, count, key_is_taken=True, rewrites=moves)
-        yield from cut(met, met.asked, count, rewrites=True, loses_key=True)
+            rows = touched.key_taken.at(chosen)
+            yield from cut(touched, rows, count, key_is_taken=True, rewrites=moves)
+        yield from cut(touched, touched.asked, count, rewrites=True, loses_key=True)
 
-    def _compared(self, met: Met, chosen: Mask) -> Iterator[tuple[frozenset[str] | None, Mask]]:
+    def _compared(
+        self, touched: TouchedRows, chosen: Mask
+    ) -> Iterator[tuple[frozenset[str] | None, Mask]]:
         """Group rows that both may have changed by the columns in which they may differ, and those
         of the key if keys are in doubt; or None where these are not known. Other columns have the
         same files on both sides."""
-        theirs, ours = met.both_in
+        theirs, ours = touched.doubts_of_both
         is_doubtful = (theirs != NOWHERE) | (ours != NOWHERE)
-        is_known = chosen & is_doubtful & met.both.base.there & (not self.base.others)
-        here = len(met.sides[1].doubts) + 1
+        is_known = (
+            chosen & is_doubtful & touched.changed_by_both.base.there & (not self.base.others)
+        )
+        here = len(touched.sides[1].doubts) + 1
         pairs = (theirs + 1) * here + ours + 1
-        keys = frozenset(self._key.names if self._key is not None and met.got_keys else ())
+        keys = frozenset(self._key.names if self._key is not None and touched.got_keys else ())
         groups = dict[frozenset[str], Mask]()
         for pair in distinct(pairs[is_known]).tolist():
-            names = self._names_in(met, *divmod(pair, here)) | keys
+            names = self._names_in(touched, *divmod(pair, here)) | keys
             groups[names] = groups.get(names, False) | (is_known & (pairs == pair))
         yield from groups.items()
         if (chosen & ~is_known).any():
             yield None, chosen & ~is_known
 
-    def _names_in(self, met: Met, theirs: int, ours: int) -> frozenset[str]:
+    def _names_in(self, touched: TouchedRows, theirs: int, ours: int) -> frozenset[str]:
         """The merged columns in which the rows of two doubts may differ, each given by its position
         after the first, or 0 for none."""
         there, here = (
             {pair.after.id for each in side.doubts[max(at - 1, 0) : at] for pair in each.columns}
-            for side, at in zip(met.sides, (theirs, ours), strict=True)
+            for side, at in zip(touched.sides, (theirs, ours), strict=True)
         )
         return frozenset(
             each.field.name
@@ -298,11 +323,11 @@ class Uniting:
     def _states(self) -> tuple[Snapshot, ...]:
         return self.theirs, self.ours, *self.base
 
-    def _sides(self, column: UnitedColumn) -> tuple[Field | None, ...]:
+    def _sides(self, column: MergedColumn) -> tuple[Field | None, ...]:
         others = map(partial(self._as_in, column), self._states[3:], self._in_others)
         return column.theirs, column.ours, column.base, *others
 
-    def _as_in(self, column: UnitedColumn, state: Snapshot, there: Lineage) -> Field | None:
+    def _as_in(self, column: MergedColumn, state: Snapshot, there: Lineage) -> Field | None:
         """A column as a further base has it; ``there`` are its ids, by those of the first base."""
         known = self.columns.base_ids
         ids: Lineage = {new: there[old] for new, old in known.items() if old in there}
@@ -332,14 +357,14 @@ class Uniting:
 
 
 @dataclass(eq=False)
-class Preparing:
+class PreparedMerge:
     """A merge that is prepared: what tasks decided and wrote, put together."""
 
-    uniting: Uniting
+    row_merge: RowMerge
     runner: Runner
     writes: bool = True
     """False for a dry run."""
-    gathered: Gathered = field(default_factory=Gathered)
+    merged_rows: MergedRows = field(default_factory=MergedRows)
     files: list[NewFile] = field(default_factory=list)
     """Everything that was written for it."""
     brings: bool = False
@@ -348,13 +373,13 @@ class Preparing:
     @property
     def left_out_indices(self) -> tuple[str, ...]:
         """Indices with segments that theirs built: they name rows of theirs, and stay there."""
-        uniting = self.uniting
+        row_merge = self.row_merge
         known = {
             segment.uuid
-            for each in (*uniting.base.all, uniting.ours)
+            for each in (*row_merge.base.all, row_merge.ours)
             for segment in each.manifest.indices
         }
-        built = (each for each in uniting.theirs.manifest.indices if each.uuid not in known)
+        built = (each for each in row_merge.theirs.manifest.indices if each.uuid not in known)
         return tuple(sorted({each.name for each in built}))
 
     def told(
@@ -362,11 +387,11 @@ class Preparing:
     ) -> Merged:
         """What the merge of a branch did; ``brought`` are files that were linked or copied, and
         ``uncovered`` indices that do not cover what came."""
-        found, uniting = self.gathered, self.uniting
+        found, row_merge = self.merged_rows, self.row_merge
         return Merged(
             name,
-            uniting.theirs.manifest.version,
-            uniting.base_names,
+            row_merge.theirs.manifest.version,
+            row_merge.base_names,
             found.inserted,
             found.updated,
             found.deleted,
@@ -377,7 +402,7 @@ class Preparing:
             uncovered,
             self.left_out_indices,
             self.stale,
-            is_fast_forward=uniting.is_fast_forward,
+            is_fast_forward=row_merge.is_fast_forward,
             is_dry_run=dry_run,
             rewritten=found.rewritten,
         )
@@ -385,9 +410,9 @@ class Preparing:
     @property
     def stale(self) -> int:
         """Number of decisions on conflicts that are not there, once all rows are decided."""
-        return len(decided_names(self.uniting.resolve) - self.gathered.used)
+        return len(decided_names(self.row_merge.resolve) - self.merged_rows.used)
 
-    def union(self, config: Mapping[str, str], *, moves_on: bool = False) -> Union:
+    def version(self, config: Mapping[str, str], *, moves_on: bool = False) -> MergedVersion:
         """The merge as it is to be committed. ``config`` are entries of ours' configuration that
         come with it; ``moves_on`` says that ours hands out other row ids from there on, whatever
         comes.
@@ -401,18 +426,18 @@ class Preparing:
         except BaseException:
             self.discard()
             raise
-        ours, theirs = self.uniting.ours, self.uniting.theirs
-        columns = self.uniting.columns
-        copies = Copies(
+        ours, theirs = self.row_merge.ours, self.row_merge.theirs
+        columns = self.row_merge.columns
+        copies = FilesToCopy(
             main_location(ours).store,
             theirs,
             ours.location.store,
             default_file_root(ours.location, ours.manifest),
         )
-        return Union(
+        return MergedVersion(
             ours,
             theirs,
-            self.gathered,
+            self.merged_rows,
             adopted,
             head,
             columns.theirs_ids,
@@ -426,65 +451,65 @@ class Preparing:
 
     def discard(self) -> None:
         """Remove what was written."""
-        self.uniting.ours.discard(self.files)
+        self.row_merge.ours.discard(self.files)
         self.files.clear()
 
     def _fresh_ids(self, above: int) -> int:
         """The first row id of a space that ours claims; a dry run claims none."""
         if not self.writes:
             return above + 1
-        ours = self.uniting.ours
+        ours = self.row_merge.ours
         mark = max(above, ours.manifest.next_row_id)
         return claim_space(main_location(ours), mark, line_of(ours.manifest))
 
     def _decide(self) -> None:
-        uniting, found = self.uniting, Left()
-        shape = replace(uniting.shape, writes=self.writes)
-        work = partial(unite_portion, shape)
-        for met in uniting.met():
-            self.brings |= _differs(met.sides[0])
-            self.gathered.take(met, met.taken)
-            self.gathered.drop(met, met.gone)
-            self.gathered.graft(met.grafts)
-            self.gathered.resolved += met.settled
-            pairs = list(uniting.cut(met, self.runner.slots))
+        row_merge, found = self.row_merge, UnresolvedConflicts()
+        shape = replace(row_merge.shape, writes=self.writes)
+        work = partial(merge_portion, shape)
+        for touched in row_merge.touched():
+            self.brings |= _differs(touched.sides[0])
+            self.merged_rows.take(touched, touched.only_theirs)
+            self.merged_rows.drop(touched, touched.deleted_by_theirs)
+            self.merged_rows.graft(touched.grafts)
+            self.merged_rows.resolved += touched.resolved_collisions
+            pairs = list(row_merge.cut(touched, self.runner.slots))
             done = self._run(work, [portion for _, portion in pairs])
-            shared = uniting.shared_keys(met, done)
+            shared = row_merge.shared_keys(touched, done)
             if shared is not None:
                 found.add_shared(shared)
             for (rows, _), each in zip(pairs, done, strict=True):
-                self.gathered.decide(met, rows, each)
+                self.merged_rows.decide(touched, rows, each)
                 found.add(each.kinds, each.columns, each.some)
         found.check(self.stale)
 
     def _run(
-        self, work: Callable[[UnitingPortion], UnitedPortion], tasks: Sequence[UnitingPortion]
-    ) -> list[UnitedPortion]:
-        ours = self.uniting.ours
+        self, work: Callable[[MergePortion], MergedPortion], tasks: Sequence[MergePortion]
+    ) -> list[MergedPortion]:
+        ours = self.row_merge.ours
         done = gather(self.runner, work, tasks, what="merging rows", snapshot=ours)
         self.files += [file for each in done for file in each.files]
         return done
 
-    def _adopt(self) -> dict[FragmentId, Moved]:
+    def _adopt(self) -> dict[FragmentId, TakenRows]:
         """The fragments of theirs that come by reference; rows of others are copied."""
-        theirs, columns = self.uniting.theirs.manifest, self.uniting.columns
+        theirs, columns = self.row_merge.theirs.manifest, self.row_merge.columns
         known = columns.theirs_ids
         is_alike = all(each.is_theirs(known) for each in columns.columns)
-        adopted, copied = dict[FragmentId, Moved](), list[tuple[Fragment, Moved]]()
-        for number, moved in self.gathered.taken():
+        adopted, copied = dict[FragmentId, TakenRows](), list[tuple[Fragment, TakenRows]]()
+        for number, moved in self.merged_rows.taken():
             fragment = theirs.fragment(number)
             is_much = 2 * moved.row_count >= fragment.physical_rows
             if is_alike and (is_much or fragment.physical_rows < _FEW_ROWS):
                 adopted[number] = moved
             else:
                 copied.append((fragment, moved))
-                self.gathered.written_rows += moved.row_count
+                self.merged_rows.written_rows += moved.row_count
         if copied and self.writes:
             self._copy(copied)
         return adopted
 
-    def _copy(self, copied: Sequence[tuple[Fragment, Moved]]) -> None:
-        shape, ours = self.uniting.shape, self.uniting.ours
+    def _copy(self, copied: Sequence[tuple[Fragment, TakenRows]]) -> None:
+        shape, ours = self.row_merge.shape, self.row_merge.ours
         tasks = shares(copied, self.runner.slots, _MOST_IN_A_TASK)
         sent = [tuple((fragment, moved.rows) for fragment, moved in each) for each in tasks]
         work = partial(copy_rows, shape)
@@ -492,14 +517,14 @@ class Preparing:
         for task, each in zip(tasks, done, strict=True):
             self.files += each.files
             parts = [moved.ours_places for _, moved in task]
-            places = Placed(*(np.concatenate(side) for side in zip(*parts, strict=True)))
-            self.gathered.written.append(WrittenRows(each.written, places))
+            places = RowLocations(*(np.concatenate(side) for side in zip(*parts, strict=True)))
+            self.merged_rows.written.append(WrittenRows(each.written, places))
 
     def _head(self, config: Mapping[str, str]) -> HeadChanges:
-        uniting = self.uniting
-        ours, theirs = uniting.ours.manifest, uniting.theirs.manifest
-        bases = uniting.base.each(lambda each: each.manifest)
-        columns, favour = uniting.columns, uniting.resolve.rows
+        row_merge = self.row_merge
+        ours, theirs = row_merge.ours.manifest, row_merge.theirs.manifest
+        bases = row_merge.base.each(lambda each: each.manifest)
+        columns, favour = row_merge.columns, row_merge.resolve.rows
         first = bases.first
         is_same = settings(first, open_config(first)) == settings(theirs, open_config(theirs))
         self.brings = bool(bases.others) or not is_same
@@ -529,14 +554,14 @@ def state_name(state: Snapshot) -> str:
     return f"{state.manifest.branch or MAIN}:{state.manifest.version}"
 
 
-def _in_grafted(met: Met, rows: MetRows) -> Mask:
+def _in_grafted(touched: TouchedRows, rows: RowRanges) -> Mask:
     """Which rows are in fragments of ours that get columns of theirs."""
-    numbers = {each.ours for each in met.grafts}
-    chosen = [at for at, each in enumerate(met.states[1].parts) if each.fragment.id in numbers]
+    numbers = {each.ours for each in touched.grafts}
+    chosen = [at for at, each in enumerate(touched.states[1].parts) if each.fragment.id in numbers]
     return np.isin(rows.ours.parts, chosen)
 
 
-def _with_fields(snapshot: Snapshot, columns: UnitedColumns) -> Snapshot:
+def _with_fields(snapshot: Snapshot, columns: MergedColumns) -> Snapshot:
     """The state with the merged schema, without fragments."""
     bare = snapshot.bare()
     if not columns.is_changed:

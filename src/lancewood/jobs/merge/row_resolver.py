@@ -53,7 +53,7 @@ _FROM_BASE, _FROM_OURS, _FROM_THEIRS, _GIVEN = range(len(SIDES) + 1)
 """Where a cell comes from: a side, or after those the values that were given for it."""
 
 
-class Fate(IntEnum):
+class RowFate(IntEnum):
     """What becomes of a row."""
 
     OURS = 0
@@ -68,11 +68,11 @@ class Fate(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Decided:
+class ResolvedRows:
     """What becomes of some rows."""
 
     fates: Codes
-    """One ``Fate`` for each row."""
+    """One ``RowFate`` for each row."""
     written: pa.RecordBatch
     """The rows that are written, in order; without opaque columns."""
     opaque: Mapping[str, Codes]
@@ -88,7 +88,7 @@ class Decided:
 
 
 @dataclass(frozen=True, eq=False)
-class Deciding:
+class RowResolver:
     """How rows of one table are decided. Pickles; raises InvalidInputError for bad rules."""
 
     schema: pa.Schema = field(repr=False)
@@ -135,23 +135,23 @@ class Deciding:
         )
         return one, both
 
-    def decide(self, sides: Sides) -> Decided:
+    def decide(self, sides: Sides) -> ResolvedRows:
         """What becomes of the rows; raises InvalidInputError if a rule gives what cannot be."""
         cells = _Cells.of(self.schema.names, sides)
         states = _States.of(sides, cells, self._fresh, by_rows=self.by_rows)
         rows = np.flatnonzero(states.is_open)
-        merging = _Merging(self, sides.take(rows), cells.take(rows), states.take(rows))
+        merging = _CellMerge(self, sides.take(rows), cells.take(rows), states.take(rows))
         merging.apply_rules()
         fates = states.fates.copy()
         fates[rows] = merging.fates
         is_free = merging.kinds == _FREE
-        return Decided(
+        return ResolvedRows(
             fates=fates,
             written=merging.written(),
             opaque=merging.opaque_choice(),
             conflicts=merging.conflicts(),
             resolved=int((~is_free & ~merging.is_open).sum()),
-            joined=int((is_free & (fates[rows] == Fate.WRITTEN)).sum()),
+            joined=int((is_free & (fates[rows] == RowFate.WRITTEN)).sum()),
             used=merging.used,
         )
 
@@ -163,12 +163,12 @@ class Deciding:
         states = _States.of(sides, _Cells.of(names, sides), fresh, by_rows=self.by_rows)
         return states.fates, states.is_open
 
-    def rivals(self, sides: Sides) -> Decided:
+    def rivals(self, sides: Sides) -> ResolvedRows:
         """Rows of both sides that are different ones, and got one key: nothing decides them."""
         kinds, none = pa.array([ONE_KEY] * len(sides), pa.string()), np.empty(0, np.int64)
         cells = named_cells([], np.empty((0, len(sides)), np.bool_))
-        return Decided(
-            fates=np.full(len(sides), Fate.CONFLICT, np.int8),
+        return ResolvedRows(
+            fates=np.full(len(sides), RowFate.CONFLICT, np.int8),
             written=sides.take(none).ours.values,
             opaque={},
             conflicts=self.shape.rows(self.shape.names_of(kinds, sides), kinds, cells, sides),
@@ -228,7 +228,7 @@ class _States:
     """What both sides did to each row."""
 
     fates: Codes
-    """One ``Fate`` for each row that is not open."""
+    """One ``RowFate`` for each row that is not open."""
     kinds: Codes
     """The kind of the conflict; ``_FREE`` where there is none."""
     left: Mask
@@ -246,15 +246,15 @@ class _States:
         known, old = ~fresh[0], ~(fresh[0] | fresh[1])
         changed_here, changed_there = (each[old].any(axis=0) for each in (cells.ours, cells.theirs))
         apart = cells.apart.any(axis=0)
-        fates = np.full(len(sides), Fate.OURS, np.int8)
-        fates[(~base & ~ours & theirs) | (everywhere & ~here & there)] = Fate.THEIRS
-        fates[base & ours & ~theirs & ~changed_here] = Fate.GONE
+        fates = np.full(len(sides), RowFate.OURS, np.int8)
+        fates[(~base & ~ours & theirs) | (everywhere & ~here & there)] = RowFate.THEIRS
+        fates[base & ours & ~theirs & ~changed_here] = RowFate.GONE
         changed = everywhere & here & there & apart
         inserted = ~base & ours & theirs & apart
-        met = cells.apart & cells.ours & cells.theirs
+        touched = cells.apart & cells.ours & cells.theirs
         if by_rows:
-            met |= cells.apart & (changed_here & changed_there)
-        left = ((met & changed) | (cells.apart & inserted)) & known[:, np.newaxis]
+            touched |= cells.apart & (changed_here & changed_there)
+        left = ((touched & changed) | (cells.apart & inserted)) & known[:, np.newaxis]
         kinds = np.full(len(sides), _FREE, np.int8)
         kinds[changed & left.any(axis=0)] = _UPDATED
         kinds[base & ours & ~theirs & changed_here] = _DELETED_THERE
@@ -266,13 +266,13 @@ class _States:
         return _States(self.fates[rows], self.kinds[rows], self.left[:, rows], self.is_open[rows])
 
 
-class _Merging:
+class _CellMerge:
     """Rows that are put together or in conflict, cell by cell, while rules decide them."""
 
-    def __init__(self, deciding: Deciding, sides: Sides, cells: _Cells, states: _States) -> None:
-        self._deciding, self._rules = deciding, deciding.rules
+    def __init__(self, resolver: RowResolver, sides: Sides, cells: _Cells, states: _States) -> None:
+        self._resolver, self._rules = resolver, resolver.rules
         self._sides, self._cells, self.kinds = sides, cells, states.kinds
-        self._columns = list(deciding.schema.names)
+        self._columns = list(resolver.schema.names)
         only_theirs = cells.theirs & ~cells.ours
         self._choice = np.where(only_theirs, np.int8(_FROM_THEIRS), np.int8(_FROM_OURS))
         self._left = states.left.copy()
@@ -294,7 +294,7 @@ class _Merging:
 
     def apply_rules(self) -> None:
         """Let everything decide, in its order."""
-        resolve = self._deciding.resolve
+        resolve = self._resolver.resolve
         if not self.is_open.any():
             return
         if self._rules.has_decisions:
@@ -314,43 +314,43 @@ class _Merging:
     def fates(self) -> Codes:
         """What becomes of each row, after all rules."""
         ours = self._sides.ours.there
-        found = np.full(len(self._sides), Fate.WRITTEN, np.int8)
-        found[self._is_as_in(_FROM_THEIRS, self._cells.theirs)] = Fate.THEIRS
-        found[self._is_as_in(_FROM_OURS, self._cells.ours)] = Fate.OURS
-        found[self._absent] = np.where(ours, Fate.GONE, Fate.OURS)[self._absent]
-        found[self.is_open] = Fate.CONFLICT
+        found = np.full(len(self._sides), RowFate.WRITTEN, np.int8)
+        found[self._is_as_in(_FROM_THEIRS, self._cells.theirs)] = RowFate.THEIRS
+        found[self._is_as_in(_FROM_OURS, self._cells.ours)] = RowFate.OURS
+        found[self._absent] = np.where(ours, RowFate.GONE, RowFate.OURS)[self._absent]
+        found[self.is_open] = RowFate.CONFLICT
         return found
 
     @cached_property
     def _writes(self) -> Ints:
-        return np.flatnonzero(self.fates == Fate.WRITTEN)
+        return np.flatnonzero(self.fates == RowFate.WRITTEN)
 
     def written(self) -> pa.RecordBatch:
         """The rows that are written; raises InvalidInputError where a rule made a null that the
         schema does not allow."""
         columns = []
-        for each in self._deciding.values:
+        for each in self._resolver.values:
             column = self._cells_of(each.name)
             if column.null_count and not each.nullable:
                 self._check_nulls(each.name, column)
             columns.append(column)
         if not columns:
             return nameless(len(self._writes))
-        return pa.RecordBatch.from_arrays(columns, schema=self._deciding.values)
+        return pa.RecordBatch.from_arrays(columns, schema=self._resolver.values)
 
     def opaque_choice(self) -> dict[str, Codes]:
         """Whose cell each written row has, by opaque column."""
         return {
             name: self._choice[line, self._writes]
             for line, name in enumerate(self._columns)
-            if name in self._deciding.opaque
+            if name in self._resolver.opaque
         }
 
     def conflicts(self) -> pa.RecordBatch:
         """The rows that are still in conflict, with the cells that are left to decide."""
         rows = np.flatnonzero(self.is_open)
         kinds, sides = self._kinds_of(rows), self._sides.take(rows)
-        shape = self._deciding.shape
+        shape = self._resolver.shape
         cells = named_cells(self._columns, self._left[:, rows])
         return shape.rows(shape.names_of(kinds, sides), kinds, cells, sides)
 
@@ -359,7 +359,7 @@ class _Merging:
 
     def _apply_decisions(self) -> None:
         rows = np.flatnonzero(self.kinds != _FREE)
-        names = self._deciding.shape.names_of(self._kinds_of(rows), self._sides.take(rows))
+        names = self._resolver.shape.names_of(self._kinds_of(rows), self._sides.take(rows))
         found = self._rules.decisions_on(names)
         self.used = found.names
         for word, decided in found.takes:
@@ -394,7 +394,7 @@ class _Merging:
         has = np.False_ if word == DELETE else self._sides.each[SIDES.index(word)].there
         self._absent |= touched & ~has
         if word != DELETE:
-            is_whole = self._fate_left | self._deciding.resolve.whole_rows
+            is_whole = self._fate_left | self._resolver.resolve.whole_rows
             cells = np.where(is_whole, ~self._ruled, self._left) & (touched & has)
             self._choice[cells] = SIDES.index(word)
         self._left[:, touched] = False
@@ -443,7 +443,7 @@ class _Merging:
         if len(parts) == 1:
             return parts[0]
         if not parts:
-            return pa.nulls(0, self._deciding.values.field(name).type)
+            return pa.nulls(0, self._resolver.values.field(name).type)
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(order))))
 
     def _check_nulls(self, name: str, column: pa.Array) -> None:
@@ -453,7 +453,7 @@ class _Merging:
         bad = self._writes[is_null & (self.kinds[self._writes] != _FREE)]
         if not len(bad):
             return
-        row, shape = self._sides.take(bad[:1]), self._deciding.shape
+        row, shape = self._sides.take(bad[:1]), self._resolver.shape
         known = shape.keys(row)[0].as_py() if shape.key else {ROW_ID: int(row.ids[0])}
         said = ", ".join(f"{part}={value!r}" for part, value in known.items())
         raise InvalidInputError(

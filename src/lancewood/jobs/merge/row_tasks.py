@@ -36,10 +36,10 @@ from lancewood.jobs.merge.conflicts import (
 )
 from lancewood.jobs.merge.merge_bases import Bases
 from lancewood.jobs.merge.resolve import Resolve
-from lancewood.jobs.merge.row_resolver import Decided, Deciding, Fate
+from lancewood.jobs.merge.row_resolver import ResolvedRows, RowFate, RowResolver
 from lancewood.jobs.merge.same_key_rows import ResultKeys, result_keys
 from lancewood.jobs.merge.side_rows import ReadRows, SideReader, fitting, opaque_cells, with_blobs
-from lancewood.jobs.merge.touched_rows import Met, MetRows, Placed
+from lancewood.jobs.merge.touched_rows import RowLocations, RowRanges, TouchedRows
 from lancewood.jobs.merge_into.keys import Key
 from lancewood.jobs.rows.matching import MovingRows, read_moving, write_moved
 from lancewood.model.fragment import Fragment
@@ -58,7 +58,7 @@ LOSERS = {OURS: 0, THEIRS: 1}
 """Which of the states, theirs and ours, gives way if a side is taken."""
 
 
-class _Based(NamedTuple):
+class _BaseRows(NamedTuple):
     """Rows as bases have them."""
 
     rows: SideRows
@@ -67,7 +67,7 @@ class _Based(NamedTuple):
 
 
 @dataclass(frozen=True)
-class UnitingShape:
+class MergeShape:
     """What all tasks of a merge share. Pickles."""
 
     states: tuple[Snapshot, ...]
@@ -100,8 +100,8 @@ class UnitingShape:
         return frozenset(each.name for each, _ in self.columns if each.is_blob)
 
     @cached_property
-    def deciding(self) -> Deciding:
-        return Deciding(
+    def resolver(self) -> RowResolver:
+        return RowResolver(
             self.arrow,
             self.resolve,
             self.key,
@@ -120,15 +120,15 @@ class UnitingShape:
         )
 
     @cached_property
-    def _among_bases(self) -> Deciding:
+    def _among_bases(self) -> RowResolver:
         """How bases are merged. A value in a new column counts as a change here: a row that one of
         them deleted would else come back as a new one, from the side that still has it."""
-        return Deciding(self._values, Resolve(rows="base"), self.key, self.table)
+        return RowResolver(self._values, Resolve(rows="base"), self.key, self.table)
 
     @cached_property
-    def _in_steps(self) -> tuple[Deciding, Deciding]:
+    def _in_steps(self) -> tuple[RowResolver, RowResolver]:
         """The rules for a step: to find what is in conflict with it, and to take what it did."""
-        return Deciding(self._values), Deciding(self._values, Resolve(rows="theirs"))
+        return RowResolver(self._values), RowResolver(self._values, Resolve(rows="theirs"))
 
     @cached_property
     def _values(self) -> pa.Schema:
@@ -153,24 +153,24 @@ class UnitingShape:
         together, what is below both counts. And of which rows that cannot be told: somebody decided
         a conflict in a step, or what is below counts, and too much of that is below."""
 
-        def join(low: _Based, one: _Based, other: _Based) -> _Based:
+        def join(low: _BaseRows, one: _BaseRows, other: _BaseRows) -> _BaseRows:
             sides = Sides(ids, base=low.rows, ours=one.rows, theirs=other.rows)
             unsure = one.unsure | other.unsure
             if low.unsure.any():
                 unsure |= low.unsure & sides.apart
-            return _Based(_decided_rows(sides, self._among_bases.decide(sides)), unsure)
+            return _BaseRows(_decided_rows(sides, self._among_bases.decide(sides)), unsure)
 
-        def add(low: _Based, one: _Based, other: _Based) -> _Based:
+        def add(low: _BaseRows, one: _BaseRows, other: _BaseRows) -> _BaseRows:
             sides = Sides(ids, base=low.rows, ours=one.rows, theirs=other.rows)
             left_open, taken = (each.decide(sides) for each in self._in_steps)
-            unsure = one.unsure | (left_open.fates == Fate.CONFLICT)
-            return _Based(_decided_rows(sides, taken), unsure)
+            unsure = one.unsure | (left_open.fates == RowFate.CONFLICT)
+            return _BaseRows(_decided_rows(sides, taken), unsure)
 
-        def cut(first: _Based) -> _Based:
-            return _Based(first.rows, np.ones(len(ids), np.bool_))
+        def cut(first: _BaseRows) -> _BaseRows:
+            return _BaseRows(first.rows, np.ones(len(ids), np.bool_))
 
         sure = np.zeros(len(ids), np.bool_)
-        return self.bases.each(lambda at: _Based(found[at], sure)).joined(join, add, cut)
+        return self.bases.each(lambda at: _BaseRows(found[at], sure)).joined(join, add, cut)
 
     def with_key_of_base(self, sides: Sides) -> Sides:
         """The rows as if the side that is not taken had left their keys alone."""
@@ -183,16 +183,16 @@ class UnitingShape:
         return replace(sides, ours=made) if side else replace(sides, theirs=made)
 
     def __getstate__(self) -> dict[str, Any]:
-        cached = ("arrow", "opaque", "deciding", "_among_bases", "_in_steps", "_values")
+        cached = ("arrow", "opaque", "resolver", "_among_bases", "_in_steps", "_values")
         return {name: value for name, value in self.__dict__.items() if name not in cached}
 
 
 @dataclass(frozen=True)
-class UnitingPortion:
+class MergePortion:
     """Some of the rows that both sides may have changed, as a task gets them. Pickles."""
 
     fragments: tuple[SentFragments, ...]
-    rows: MetRows
+    rows: RowRanges
     keeps_ids: bool = False
     """Whether rows that ours has keep the ids that they have there, which theirs may not have."""
     rewrites: bool = False
@@ -211,11 +211,11 @@ class UnitingPortion:
 
 
 @dataclass(frozen=True)
-class UnitedPortion:
+class MergedPortion:
     """What became of the rows of a portion."""
 
     fates: npt.NDArray[np.int8]
-    """One ``Fate`` for each row, in the order of the portion."""
+    """One ``RowFate`` for each row, in the order of the portion."""
     written: tuple[Fragment, ...] = ()
     """New fragments with the ids of their rows, in the order of the portion."""
     files: tuple[NewFile, ...] = ()
@@ -232,9 +232,9 @@ class UnitedPortion:
     """Keys of rows on whose key the states do not agree, if they are asked for."""
 
 
-def unite_portion(shape: UnitingShape, portion: UnitingPortion) -> UnitedPortion:
+def merge_portion(shape: MergeShape, portion: MergePortion) -> MergedPortion:
     """The task: decide the rows of a portion, and write those that are merged."""
-    writing = _Writing(shape, portion)
+    writing = _PortionMerge(shape, portion)
     if shape.writes:
         return writing.done(write_moved(shape.merged, writing.rows()))
     for _ in writing.rows():
@@ -242,16 +242,16 @@ def unite_portion(shape: UnitingShape, portion: UnitingPortion) -> UnitedPortion
     return writing.done(())
 
 
-def conflict_batches(shape: UnitingShape, portion: UnitingPortion) -> Iterator[pa.RecordBatch]:
+def conflict_batches(shape: MergeShape, portion: MergePortion) -> Iterator[pa.RecordBatch]:
     """The conflicts of a portion."""
-    for decided in _Writing(shape, portion).decided():
+    for decided in _PortionMerge(shape, portion).decided():
         if decided.conflicts.num_rows:
             yield decided.conflicts
 
 
-def used_decisions(shape: UnitingShape, portion: UnitingPortion) -> Iterator[str]:
+def used_decisions(shape: MergeShape, portion: MergePortion) -> Iterator[str]:
     """The conflicts of a portion on which there are decisions."""
-    for decided in _Writing(shape, portion).decided():
+    for decided in _PortionMerge(shape, portion).decided():
         yield from decided.used
 
 
@@ -263,13 +263,13 @@ class CopiedRows:
     files: tuple[NewFile, ...]
 
 
-def copy_rows(shape: UnitingShape, chosen: Sequence[tuple[Fragment, BitMap]]) -> CopiedRows:
+def copy_rows(shape: MergeShape, chosen: Sequence[tuple[Fragment, BitMap]]) -> CopiedRows:
     """The task: write rows of fragments of theirs under the merged schema."""
     written = write_moved(shape.merged, _copied(shape, chosen))
     return CopiedRows(written, new_data_files(written))
 
 
-def _copied(shape: UnitingShape, chosen: Sequence[tuple[Fragment, BitMap]]) -> Iterator[MovingRows]:
+def _copied(shape: MergeShape, chosen: Sequence[tuple[Fragment, BitMap]]) -> Iterator[MovingRows]:
     theirs = shape.states[0]
     fields = [side for _, (side, *_) in shape.columns if side is not None]
     wanted = WantedColumns(Schema(tuple(fields)))
@@ -292,14 +292,14 @@ class _Reading(NamedTuple):
     most: int
     """Number of rows that are read at a time."""
 
-    def at(self, places: Sequence[Placed]) -> Sequence[ReadRows]:
+    def at(self, places: Sequence[RowLocations]) -> Sequence[ReadRows]:
         return [reader.at(each) for reader, each in zip(self.readers, places, strict=True)]
 
 
-class _Writing:
+class _PortionMerge:
     """One portion, as it is decided."""
 
-    def __init__(self, shape: UnitingShape, portion: UnitingPortion) -> None:
+    def __init__(self, shape: MergeShape, portion: MergePortion) -> None:
         self._shape, self._portion = shape, portion
         sent = zip(portion.fragments, shape.states, strict=True)
         self._states = [each.state(snapshot) for each, snapshot in sent]
@@ -312,7 +312,7 @@ class _Writing:
         self._keys = list[ResultKeys]()
         self._joined = self._resolved = 0
 
-    def decided(self) -> Iterator[Decided]:
+    def decided(self) -> Iterator[ResolvedRows]:
         for _, _, decided in self._parts():
             yield decided
 
@@ -320,7 +320,7 @@ class _Writing:
         """The rows that are written."""
         for found, sides, decided in self._parts():
             self._note(decided)
-            chosen = np.flatnonzero(decided.fates == Fate.WRITTEN)
+            chosen = np.flatnonzero(decided.fates == RowFate.WRITTEN)
             if not len(chosen) or not self._shape.writes:
                 continue
             theirs, ours, base, *_ = found
@@ -332,8 +332,8 @@ class _Writing:
                 nothing = np.zeros(len(rows), np.uint64)
                 yield MovingRows(rows, nothing, ids, nothing)
 
-    def done(self, written: tuple[Fragment, ...]) -> UnitedPortion:
-        return UnitedPortion(
+    def done(self, written: tuple[Fragment, ...]) -> MergedPortion:
+        return MergedPortion(
             np.concatenate([np.empty(0, np.int8), *self._fates]),
             written,
             new_data_files(written),
@@ -346,7 +346,7 @@ class _Writing:
             tuple(self._keys),
         )
 
-    def _parts(self) -> Iterator[tuple[Sequence[ReadRows], Sides, Decided]]:
+    def _parts(self) -> Iterator[tuple[Sequence[ReadRows], Sides, ResolvedRows]]:
         """The rows that are put together or in conflict, with all of their columns; and where it
         is not known in which they may differ, all rows. Notes what becomes of every row."""
         for ids, places in expanded(self._portion.rows, (self._narrow or self._whole).most):
@@ -375,7 +375,7 @@ class _Writing:
             if name in self._shape.opaque
         }
         sides = Sides(ids, base.rows, ours.rows, theirs.rows, opaque)
-        fates, is_open = self._shape.deciding.settled(sides, names)
+        fates, is_open = self._shape.resolver.settled(sides, names)
         at = np.flatnonzero(~is_open)
         self._tell_keys(sides.take(at), fates[at], ours.rows.take(at[:0]).values)
         return fates, is_open
@@ -384,19 +384,19 @@ class _Writing:
         """Note the keys that decided rows come out with, where they are asked for."""
         key = self._shape.primary_key
         if key is not None and self._portion.tells_keys:
-            at = np.flatnonzero(fates != Fate.CONFLICT)
+            at = np.flatnonzero(fates != RowFate.CONFLICT)
             result = _result(sides, fates, written).take(at)
             self._keys.append(result_keys(key, sides.take(at), result))
 
-    def _decided(self, sides: Sides) -> Decided:
-        portion, deciding = self._portion, self._shape.deciding
+    def _decided(self, sides: Sides) -> ResolvedRows:
+        portion, resolver = self._portion, self._shape.resolver
         if portion.are_rivals:
-            return deciding.rivals(sides)
+            return resolver.rivals(sides)
         if portion.loses_key:
             sides = self._shape.with_key_of_base(sides)
-        decided = deciding.decide(sides)
+        decided = resolver.decide(sides)
         if portion.key_is_taken:
-            decided = _kept_away(sides, decided, deciding)
+            decided = _kept_away(sides, decided, resolver)
         if portion.rewrites or portion.keeps_ids:
             decided = _rewritten(sides, decided, stay=not portion.rewrites)
         return decided
@@ -414,7 +414,7 @@ class _Writing:
         ]
         return _Reading(readers, min(each.portion_rows(fields) for each in self._states))
 
-    def _note(self, decided: Decided) -> None:
+    def _note(self, decided: ResolvedRows) -> None:
         self._joined += decided.joined
         self._resolved += decided.resolved
         self._used += decided.used
@@ -429,30 +429,30 @@ def _result(sides: Sides, fates: npt.NDArray[np.int8], written: pa.RecordBatch) 
     """The rows as they were decided."""
     count = len(sides.ids)
     at = np.arange(count)
-    at[fates == Fate.THEIRS] += count
-    is_written = fates == Fate.WRITTEN
+    at[fates == RowFate.THEIRS] += count
+    is_written = fates == RowFate.WRITTEN
     at[is_written] = 2 * count + np.arange(len(written))
     parts = [sides.ours.values, sides.theirs.values, written]
     values = pa.concat_batches(parts)
-    there = np.where(fates == Fate.THEIRS, sides.theirs.there, sides.ours.there)
+    there = np.where(fates == RowFate.THEIRS, sides.theirs.there, sides.ours.there)
     there = np.where(is_written, True, there)
-    there = np.where(fates == Fate.GONE, False, there)
+    there = np.where(fates == RowFate.GONE, False, there)
     return SideRows(values.take(pa.array(at, mask=~there)), there)
 
 
-def _decided_rows(sides: Sides, decided: Decided) -> SideRows:
+def _decided_rows(sides: Sides, decided: ResolvedRows) -> SideRows:
     return _result(sides, decided.fates, decided.written)
 
 
-def _kept_away(sides: Sides, decided: Decided, deciding: Deciding) -> Decided:
+def _kept_away(sides: Sides, decided: ResolvedRows, resolver: RowResolver) -> ResolvedRows:
     """Turn a row into a key conflict if the merge would restore it while another row holds its
     key."""
-    is_back = _decided_rows(sides, decided).there & (decided.fates != Fate.CONFLICT)
-    rows, stays = np.flatnonzero(is_back), ~is_back[decided.fates == Fate.WRITTEN]
-    conflicts = [decided.conflicts, deciding.rivals(sides.take(rows)).conflicts]
+    is_back = _decided_rows(sides, decided).there & (decided.fates != RowFate.CONFLICT)
+    rows, stays = np.flatnonzero(is_back), ~is_back[decided.fates == RowFate.WRITTEN]
+    conflicts = [decided.conflicts, resolver.rivals(sides.take(rows)).conflicts]
     return replace(
         decided,
-        fates=np.where(is_back, np.int8(Fate.CONFLICT), decided.fates),
+        fates=np.where(is_back, np.int8(RowFate.CONFLICT), decided.fates),
         written=decided.written.filter(pa.array(stays)),
         opaque={name: codes[stays] for name, codes in decided.opaque.items()},
         conflicts=pa.concat_batches(conflicts),
@@ -460,25 +460,25 @@ def _kept_away(sides: Sides, decided: Decided, deciding: Deciding) -> Decided:
     )
 
 
-def _rewritten(sides: Sides, decided: Decided, *, stay: bool) -> Decided:
+def _rewritten(sides: Sides, decided: ResolvedRows, *, stay: bool) -> ResolvedRows:
     """Write rows of theirs anew that ours has too, instead of taking them as they are; unless rows
     of ours may ``stay``, write all rows that are there."""
     result, fates = _decided_rows(sides, decided), decided.fates.copy()
     if stay:
-        fates[(fates == Fate.THEIRS) & sides.ours.there] = Fate.WRITTEN
+        fates[(fates == RowFate.THEIRS) & sides.ours.there] = RowFate.WRITTEN
     else:
-        fates[(fates <= Fate.WRITTEN) & result.there] = Fate.WRITTEN
-    chosen = fates == Fate.WRITTEN
+        fates[(fates <= RowFate.WRITTEN) & result.there] = RowFate.WRITTEN
+    chosen = fates == RowFate.WRITTEN
     opaque = {}
     for name, codes in decided.opaque.items():
-        whose = np.where(decided.fates == Fate.THEIRS, np.int8(2), np.int8(1))
-        whose[decided.fates == Fate.WRITTEN] = codes
+        whose = np.where(decided.fates == RowFate.THEIRS, np.int8(2), np.int8(1))
+        whose[decided.fates == RowFate.WRITTEN] = codes
         opaque[name] = whose[chosen]
     written = result.values.filter(pa.array(chosen))
     return replace(decided, fates=fates, written=written, opaque=opaque)
 
 
-def expanded(rows: MetRows, most: int) -> Iterator[tuple[Ids, tuple[Placed, ...]]]:
+def expanded(rows: RowRanges, most: int) -> Iterator[tuple[Ids, tuple[RowLocations, ...]]]:
     """Ids and places of the rows one by one, at most ``most`` at a time."""
     ends = np.cumsum(rows.counts)
     total = int(ends[-1]) if len(ends) else 0
@@ -496,8 +496,8 @@ def expanded(rows: MetRows, most: int) -> Iterator[tuple[Ids, tuple[Placed, ...]
 
 
 def cut(
-    met: Met,
-    rows: MetRows,
+    touched: TouchedRows,
+    rows: RowRanges,
     count: int,
     *,
     keeps_ids: bool = False,
@@ -506,7 +506,7 @@ def cut(
     loses_key: bool = False,
     key_is_taken: bool = False,
     compared: frozenset[str] | None = None,
-) -> Iterator[tuple[MetRows, UnitingPortion]]:
+) -> Iterator[tuple[RowRanges, MergePortion]]:
     """Cut rows into about ``count`` portions, in the order of theirs: the rows as the merge has
     them, and as they are sent to a task."""
     order = np.lexsort((rows.theirs.offsets, rows.theirs.parts))
@@ -520,28 +520,28 @@ def cut(
         high = min(high, low + _MOST_STRETCHES)
         portion = rows.at(np.arange(low, high))
         sent = replace(
-            _sent(met.states, portion),
+            _sent(touched.states, portion),
             keeps_ids=keeps_ids,
             rewrites=rewrites,
             are_rivals=are_rivals,
             loses_key=loses_key,
             key_is_taken=key_is_taken,
-            tells_keys=bool(met.got_keys),
+            tells_keys=bool(touched.got_keys),
             compared=compared,
         )
         yield portion, sent
         low = high
 
 
-def _sent(states: Sequence[State], rows: MetRows) -> UnitingPortion:
-    fragments, places = list[SentFragments](), list[Placed]()
+def _sent(states: Sequence[State], rows: RowRanges) -> MergePortion:
+    fragments, places = list[SentFragments](), list[RowLocations]()
     for state, placed in zip(states, rows.places, strict=True):
         there = placed.there
         sending = Sending(state, [(placed.at(there), rows.counts[there])])
         parts = placed.parts.copy()
         for renumbered in filter(None, sending.renumbered):
             parts[there], _ = renumbered
-        places.append(Placed(parts, placed.offsets))
+        places.append(RowLocations(parts, placed.offsets))
         fragments.append(sending.fragments(with_ids=False))
-    sent = MetRows(rows.firsts, rows.counts, tuple(places), rows.changes, rows.unread)
-    return UnitingPortion(tuple(fragments), sent)
+    sent = RowRanges(rows.firsts, rows.counts, tuple(places), rows.changes, rows.in_place)
+    return MergePortion(tuple(fragments), sent)

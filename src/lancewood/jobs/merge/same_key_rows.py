@@ -30,7 +30,14 @@ from lancewood.engine.rows import Ids, Ints, LiveRows, ScanPlan, ScanRequest
 from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.diff import Comparison, Places, RowReader, State
 from lancewood.jobs.merge.conflicts import SIDES, SideRows, Sides
-from lancewood.jobs.merge.touched_rows import NOWHERE, ChangedKeys, GotKeys, Met, MetRows, Placed
+from lancewood.jobs.merge.touched_rows import (
+    NOWHERE,
+    ChangedKeys,
+    GotKeys,
+    RowLocations,
+    RowRanges,
+    TouchedRows,
+)
 from lancewood.jobs.merge_into.keys import Key, KeyIndex
 from lancewood.model.schema import ROW_ID, Field
 from lancewood.model.segments import expand
@@ -45,7 +52,7 @@ _ONE_BASE = 3
 _NO_IDS: Ids = np.empty(0, np.uint64)
 
 
-_NOTHING = Placed(np.empty(0, np.int64), np.empty(0, np.int64))
+_NOTHING = RowLocations(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,21 +84,21 @@ class KeyColumns:
         none = [pa.nulls(0, kind) for kind in self.key.types]
         return ChangedKeys(
             np.concatenate([np.empty(0, np.uint64), *ids]),
-            Placed(*map(np.concatenate, zip(*places, strict=True))),
+            RowLocations(*map(np.concatenate, zip(*places, strict=True))),
             *(
                 [pa.concat_arrays(each) for each in zip(none, *keys, strict=True)]
                 for keys in (before, after)
             ),
         )
 
-    def known_by(self, met: Met, rows: MetRows) -> list[pa.Array]:
+    def known_by(self, touched: TouchedRows, rows: RowRanges) -> list[pa.Array]:
         """The key of each row, as the first base that has it stores it, or else theirs or ours."""
         left, order, parts = np.ones(len(rows), np.bool_), list[Ints](), list[list[pa.Array]]()
-        for side in (*range(_BASE, len(met.states)), _THEIRS, _OURS):
+        for side in (*range(_BASE, len(touched.states)), _THEIRS, _OURS):
             at = np.flatnonzero(left & rows.places[side].there)
             left[at] = False
             order.append(at)
-            parts.append(self.read(met.states[side], side, rows.places[side].at(at)))
+            parts.append(self.read(touched.states[side], side, rows.places[side].at(at)))
         back = pa.array(np.argsort(np.concatenate(order)))
         return [pa.concat_arrays(each).take(back) for each in zip(*parts, strict=True)]
 
@@ -104,7 +111,7 @@ class KeyColumns:
             batch = pa.RecordBatch.from_arrays(columns, names=names)
             yield rows.column(ROW_ID).to_numpy(), self.key.values(batch)
 
-    def read(self, state: State, side: int, rows: Placed) -> list[pa.Array]:
+    def read(self, state: State, side: int, rows: RowLocations) -> list[pa.Array]:
         """The keys of rows of a state, in their order."""
         fields = self.fields[side]
         names = list(self.names)
@@ -118,19 +125,21 @@ class KeyColumns:
 
 
 def paired_by_key(
-    met: Met, columns: KeyColumns, lost: Ids = _NO_IDS, *, is_given: bool = False
-) -> tuple[Met, Rivals | None]:
+    touched: TouchedRows, columns: KeyColumns, lost: Ids = _NO_IDS, *, is_given: bool = False
+) -> tuple[TouchedRows, KeyCollisions | None]:
     """Pair rows that have different ids but one primary key (``keyed``), and collect different
     rows that claim one key (``rivals``). ``lost`` are ids of rows that do not keep the key that
     they got; ``is_given`` says that decisions give rows keys."""
-    is_new = ~met.taken.ours.there & ~met.taken.base.there
-    is_partial = ~np.logical_and.reduce([each.there for each in met.both.places])
-    fresh, added = met.taken.at(is_new).singles(), met.added.singles()
-    partial = MetRows.joined(met.both.at(is_partial), met.vanished).singles()
-    if sum(map(bool, map(len, (fresh, added, partial)))) < 2 and len(met.states) == _ONE_BASE:
-        return _with_keys_got(met, columns, (fresh, added), lost, is_given=is_given)
-    rows = MetRows.joined(MetRows.joined(fresh, added), partial)
-    groups = _groups(rows, columns.known_by(met, rows))
+    is_new = ~touched.only_theirs.ours.there & ~touched.only_theirs.base.there
+    is_partial = ~np.logical_and.reduce([each.there for each in touched.changed_by_both.places])
+    fresh, added = touched.only_theirs.at(is_new).singles(), touched.inserted_by_ours.singles()
+    partial = RowRanges.joined(
+        touched.changed_by_both.at(is_partial), touched.deleted_by_both
+    ).singles()
+    if sum(map(bool, map(len, (fresh, added, partial)))) < 2 and len(touched.states) == _ONE_BASE:
+        return _with_keys_got(touched, columns, (fresh, added), lost, is_given=is_given)
+    rows = RowRanges.joined(RowRanges.joined(fresh, added), partial)
+    groups = _groups(rows, columns.known_by(touched, rows))
     is_left = ~np.isin(np.arange(len(rows)), groups.at)
     ends = len(fresh), len(fresh) + len(added)
     fresh_left, added_left, partial_left = np.split(is_left, ends)
@@ -138,84 +147,91 @@ def paired_by_key(
     fresh, added = fresh.at(fresh_left), added.at(added_left)
     partial = partial.at(partial_left)
     unknown = np.full(len(partial), NOWHERE)
-    theirs, ours = (np.concatenate((each[~is_partial], unknown)) for each in met.both_in)
-    met = replace(
-        met,
-        taken=MetRows.joined(met.taken.at(~is_new), fresh),
-        added=added,
-        both=MetRows.joined(met.both.at(~is_partial), partial),
-        both_in=(theirs, ours),
+    theirs, ours = (np.concatenate((each[~is_partial], unknown)) for each in touched.doubts_of_both)
+    touched = replace(
+        touched,
+        only_theirs=RowRanges.joined(touched.only_theirs.at(~is_new), fresh),
+        inserted_by_ours=added,
+        changed_by_both=RowRanges.joined(touched.changed_by_both.at(~is_partial), partial),
+        doubts_of_both=(theirs, ours),
         keyed=groups.joined(rows),
     )
-    return _with_keys_got(met, columns, (fresh, added), lost, is_given=is_given)
+    return _with_keys_got(touched, columns, (fresh, added), lost, is_given=is_given)
 
 
 def _with_keys_got(
-    met: Met, columns: KeyColumns, inserted: tuple[MetRows, MetRows], lost: Ids, *, is_given: bool
-) -> tuple[Met, Rivals | None]:
+    touched: TouchedRows,
+    columns: KeyColumns,
+    inserted: tuple[RowRanges, RowRanges],
+    lost: Ids,
+    *,
+    is_given: bool,
+) -> tuple[TouchedRows, KeyCollisions | None]:
     """Move rows into ``rivals`` and ``key_taken`` where a side gave a row another key;
     ``inserted`` are those that theirs and ours inserted."""
-    changed = [columns.changed(compared, side) for side, compared in enumerate(met.sides)]
+    changed = [columns.changed(compared, side) for side, compared in enumerate(touched.sides)]
     is_changed = any(len(each.ids) for each in changed)
     if not is_changed and not is_given:
-        return met, None
+        return touched, None
     theirs, ours = (
-        _got_keys(met, columns, side, each, rows)
+        _got_keys(touched, columns, side, each, rows)
         for side, (each, rows) in enumerate(zip(changed, inserted, strict=True))
     )
     kept = theirs.without(lost), ours.without(lost)
-    met = replace(met, got_keys=kept)
+    touched = replace(touched, got_keys=kept)
     if not is_changed:
-        return met, None
-    rivals = _rivals(met, theirs, ours)
-    met = _with_key_taken(met, columns, [each.keys for each in kept])
-    return met if rivals is None else replace(met, rivals=rivals.rows), rivals
+        return touched, None
+    rivals = _key_collisions(touched, theirs, ours)
+    touched = _with_key_taken(touched, columns, [each.keys for each in kept])
+    return touched if rivals is None else replace(touched, key_collisions=rivals.rows), rivals
 
 
-def _with_key_taken(met: Met, columns: KeyColumns, got: Sequence[Sequence[pa.Array]]) -> Met:
+def _with_key_taken(
+    touched: TouchedRows, columns: KeyColumns, got: Sequence[Sequence[pa.Array]]
+) -> TouchedRows:
     """Move rows into ``key_taken`` that one side deleted, and that would have the key of another
     one if they came back; ``got`` are keys that rows of theirs and ours got."""
-    both, keyed = met.both, met.keyed
+    both, keyed = touched.changed_by_both, touched.keyed
     from_both, from_keyed = (
         (rows.ours.there != rows.theirs.there) & rows.base.there for rows in (both, keyed)
     )
     rows = both.at(from_both).singles()
-    back = MetRows.joined(rows, keyed.at(from_keyed))
+    back = RowRanges.joined(rows, keyed.at(from_keyed))
     is_taken = np.zeros(len(back), np.bool_)
     for side, other in ((_THEIRS, _OURS), (_OURS, _THEIRS)):
         at = np.flatnonzero(back.places[side].there)
-        keys = columns.read(met.states[side], side, back.places[side].at(at))
+        keys = columns.read(touched.states[side], side, back.places[side].at(at))
         is_taken[at] = KeyIndex(got[other]).find(keys) >= 0
     if not is_taken.any():
-        return met
+        return touched
     stays = ~is_taken[: len(rows)]
     counts = both.counts[from_both]
     theirs, ours = (
         np.concatenate((each[~from_both], np.repeat(each[from_both], counts)[stays]))
-        for each in met.both_in
+        for each in touched.doubts_of_both
     )
     from_keyed[from_keyed] = is_taken[len(rows) :]
     return replace(
-        met,
-        both=MetRows.joined(both.at(~from_both), rows.at(stays)),
-        both_in=(theirs, ours),
+        touched,
+        changed_by_both=RowRanges.joined(both.at(~from_both), rows.at(stays)),
+        doubts_of_both=(theirs, ours),
         keyed=keyed.at(~from_keyed),
         key_taken=back.at(is_taken),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Rivals:
+class KeyCollisions:
     """Different rows of both sides that got one key: one that a side changed, and one that the
     other inserted or changed."""
 
-    rows: MetRows
+    rows: RowRanges
     """Each pair under the id of ours, as if no base had it."""
     at: tuple[Ints, Ints]
     """Positions of the pairs among the rows of theirs and of ours that got a key."""
     sides: tuple[GotKeys, GotKeys]
 
-    def lost_by(self, side: int, keyed: MetRows) -> tuple[Ids, Ids] | None:
+    def lost_by(self, side: int, keyed: RowRanges) -> tuple[Ids, Ids] | None:
         """The rows of a side that do not get their key: those that keep the one that they had, and
         those that it inserted, which go. None if another row has that key by now: one of the side,
         or, for one of the rows that are one by their key, the other side's."""
@@ -231,19 +247,25 @@ class Rivals:
         return found.ids[back], found.ids[gone]
 
 
-def without_inserted(met: Met, side: int, ids: Ids) -> Met:
+def without_inserted(touched: TouchedRows, side: int, ids: Ids) -> TouchedRows:
     """Drop rows that a side inserted, by id: those of theirs do not come, those of ours go."""
     if side == _THEIRS:
-        is_new = ~met.taken.ours.there & ~met.taken.base.there
-        fresh = met.taken.at(is_new).singles()
+        is_new = ~touched.only_theirs.ours.there & ~touched.only_theirs.base.there
+        fresh = touched.only_theirs.at(is_new).singles()
         fresh = fresh.at(~np.isin(fresh.firsts, ids))
-        return replace(met, taken=MetRows.joined(met.taken.at(~is_new), fresh))
-    added = met.added.singles()
+        return replace(
+            touched, only_theirs=RowRanges.joined(touched.only_theirs.at(~is_new), fresh)
+        )
+    added = touched.inserted_by_ours.singles()
     is_lost = np.isin(added.firsts, ids)
-    return replace(met, added=added.at(~is_lost), gone=MetRows.joined(met.gone, added.at(is_lost)))
+    return replace(
+        touched,
+        inserted_by_ours=added.at(~is_lost),
+        deleted_by_theirs=RowRanges.joined(touched.deleted_by_theirs, added.at(is_lost)),
+    )
 
 
-def _rivals(met: Met, theirs: GotKeys, ours: GotKeys) -> Rivals | None:
+def _key_collisions(touched: TouchedRows, theirs: GotKeys, ours: GotKeys) -> KeyCollisions | None:
     """The rows of both sides that got one key; None if there are none."""
     owners = KeyIndex(ours.keys).find(theirs.keys)
     there = np.flatnonzero(owners >= 0)
@@ -251,33 +273,37 @@ def _rivals(met: Met, theirs: GotKeys, ours: GotKeys) -> Rivals | None:
     if not len(there):
         return None
     here = owners[there]
-    nowhere = Placed(np.full(len(there), NOWHERE), np.zeros(len(there), np.int64))
+    nowhere = RowLocations(np.full(len(there), NOWHERE), np.zeros(len(there), np.int64))
     ones = np.ones(len(there), np.int64)
-    places = (theirs.places.at(there), ours.places.at(here), *(nowhere for _ in met.states[_BASE:]))
-    rows = MetRows(ours.ids[here], ones, places, ones.astype(np.bool_), ~ones.astype(np.bool_))
-    return Rivals(rows, (there, here), (theirs, ours))
+    places = (
+        theirs.places.at(there),
+        ours.places.at(here),
+        *(nowhere for _ in touched.states[_BASE:]),
+    )
+    rows = RowRanges(ours.ids[here], ones, places, ones.astype(np.bool_), ~ones.astype(np.bool_))
+    return KeyCollisions(rows, (there, here), (theirs, ours))
 
 
 def _got_keys(
-    met: Met, columns: KeyColumns, side: int, changed: ChangedKeys, inserted: MetRows
+    touched: TouchedRows, columns: KeyColumns, side: int, changed: ChangedKeys, inserted: RowRanges
 ) -> GotKeys:
     places = inserted.places[side]
-    keys = columns.read(met.states[side], side, places)
+    keys = columns.read(touched.states[side], side, places)
     return GotKeys(
         changed,
         np.concatenate((changed.ids, inserted.firsts)),
-        Placed(*map(np.concatenate, zip(changed.places, places, strict=True))),
+        RowLocations(*map(np.concatenate, zip(changed.places, places, strict=True))),
         [pa.concat_arrays(each) for each in zip(changed.after, keys, strict=True)],
     )
 
 
-def _addresses(rows: Placed) -> Ints:
+def _addresses(rows: RowLocations) -> Ints:
     addresses: Ints = (rows.parts[rows.there] << 32) + rows.offsets[rows.there]
     return addresses
 
 
-def _places(rows: LiveRows) -> Placed:
-    return Placed(rows.fragments, rows.offsets).each(rows.counts)
+def _places(rows: LiveRows) -> RowLocations:
+    return RowLocations(rows.fragments, rows.offsets).each(rows.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,27 +316,27 @@ class _Groups:
     """The number of the group that each of these rows is in."""
     count: int
 
-    def joined(self, rows: MetRows) -> MetRows:
+    def joined(self, rows: RowRanges) -> RowRanges:
         """Each group as one row, as all states have it, under the id of ours if it is there."""
         found = rows.at(self.at)
         places = tuple(self._placed(each) for each in found.places)
         ids = np.zeros(self.count, np.uint64)
         for chosen in (slice(None), found.theirs.there, found.ours.there):
             ids[self.numbers[chosen]] = found.firsts[chosen]
-        changes, unread = np.zeros((2, self.count), np.bool_)
+        changes, in_place = np.zeros((2, self.count), np.bool_)
         np.logical_or.at(changes, self.numbers, found.changes)
-        np.logical_or.at(unread, self.numbers, found.unread)
-        return MetRows(ids, np.ones(self.count, np.int64), places, changes, unread)
+        np.logical_or.at(in_place, self.numbers, found.in_place)
+        return RowRanges(ids, np.ones(self.count, np.int64), places, changes, in_place)
 
-    def _placed(self, places: Placed) -> Placed:
+    def _placed(self, places: RowLocations) -> RowLocations:
         parts, offsets = np.full(self.count, NOWHERE), np.zeros(self.count, np.int64)
         there = places.there
         parts[self.numbers[there]] = places.parts[there]
         offsets[self.numbers[there]] = places.offsets[there]
-        return Placed(parts, offsets)
+        return RowLocations(parts, offsets)
 
 
-def _groups(rows: MetRows, keys: Sequence[pa.Array]) -> _Groups:
+def _groups(rows: RowRanges, keys: Sequence[pa.Array]) -> _Groups:
     """The rows with one key of which no state has two."""
     first = KeyIndex(keys).find(keys)
     at = np.flatnonzero(first >= 0)
@@ -376,18 +402,18 @@ def _has_keys(key: Key, side: SideRows, keys: Sequence[pa.Array]) -> Mask:
 
 
 def shared_keys(
-    met: Met, decided: Sequence[ResultKeys], ours: Iterable[tuple[Ids, list[pa.Array]]]
+    touched: TouchedRows, decided: Sequence[ResultKeys], ours: Iterable[tuple[Ids, list[pa.Array]]]
 ) -> list[pa.Array]:
     """The keys that several rows would have after a merge, once each.
 
     ``decided`` are the rows that tasks told of. ``ours`` are all rows of ours, by id; they are only
     read if a key is among those that no state has under the row's id.
     """
-    got = zip(("theirs", "ours"), met.got_keys, strict=True)
+    got = zip(("theirs", "ours"), touched.got_keys, strict=True)
     rows = ResultKeys.joined(
         [
             *(
-                ResultKeys.of_side(name, each, ~_is_decided(met, side, each.places))
+                ResultKeys.of_side(name, each, ~_is_decided(touched, side, each.places))
                 for side, (name, each) in enumerate(got)
             ),
             *decided,
@@ -397,31 +423,39 @@ def shared_keys(
     given = np.flatnonzero(~rows.as_in.any(axis=0))
     index = KeyIndex([each.take(pa.array(given)) for each in rows.keys])
     if len(index):
-        known = np.concatenate((rows.ids, met.got_keys[0].changed.ids))
+        known = np.concatenate((rows.ids, touched.got_keys[0].changed.ids))
         for ids, keys in ours:
             at = index.find(keys)
-            stays = ~np.isin(ids, known) & ~_are_within(met.gone.firsts, met.gone.counts, ids)
+            stays = ~np.isin(ids, known) & ~_are_within(
+                touched.deleted_by_theirs.firsts, touched.deleted_by_theirs.counts, ids
+            )
             shared = np.union1d(shared, given[at[(at >= 0) & stays]])
     found = [each.take(pa.array(shared)) for each in rows.keys]
     once = pa.array(np.unique(KeyIndex(found).find(found)))
     return [each.take(once) for each in found]
 
 
-def _is_decided(met: Met, side: int, places: Placed) -> Mask:
+def _is_decided(touched: TouchedRows, side: int, places: RowLocations) -> Mask:
     """Which rows of a side a task decides."""
-    groups = (met.both, met.keyed, met.rivals, met.key_taken, met.asked)
+    groups = (
+        touched.changed_by_both,
+        touched.keyed,
+        touched.key_collisions,
+        touched.key_taken,
+        touched.asked,
+    )
     found = [_addressed(each, side) for each in groups]
     starts, counts = (np.concatenate(each) for each in zip(*found, strict=True))
     return _are_within(starts, counts, _addresses_of(places))
 
 
-def _addressed(rows: MetRows, side: int) -> tuple[Ids, Ints]:
+def _addressed(rows: RowRanges, side: int) -> tuple[Ids, Ints]:
     """The stretches that a side has, by address."""
     there = rows.places[side].there
     return _addresses_of(rows.places[side].at(there)), rows.counts[there]
 
 
-def _addresses_of(places: Placed) -> Ids:
+def _addresses_of(places: RowLocations) -> Ids:
     return ((places.parts << 32) + places.offsets).astype(np.uint64)
 
 

@@ -20,7 +20,7 @@ from lancewood.engine.rows import Ints
 from lancewood.errors import MergeConflictError, UnsupportedError
 from lancewood.jobs.diff import BlobCells, Places, RowReader, State, cast_or_null
 from lancewood.jobs.merge.conflicts import OpaqueCells, SideRows
-from lancewood.jobs.merge.touched_rows import Placed
+from lancewood.jobs.merge.touched_rows import RowLocations
 from lancewood.model.schema import Field
 
 _Codes: TypeAlias = npt.NDArray[np.int8]
@@ -63,7 +63,7 @@ class SideReader:
         self._arrow = pa.schema([each for each in arrow if each.name not in opaque])
         self._opaque = opaque
 
-    def at(self, places: Placed) -> ReadRows:
+    def at(self, places: RowLocations) -> ReadRows:
         """The rows at these places; nulls for those that the state does not have."""
         there = places.there
         found = self._reader.at(Places(*places.at(there)))

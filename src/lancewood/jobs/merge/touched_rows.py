@@ -57,20 +57,22 @@ NOWHERE = -1
 """The fragment of a row that a state does not have."""
 
 
-class Placed(NamedTuple):
+class RowLocations(NamedTuple):
     """Stretches of rows of one state."""
 
     parts: Ints
     """The fragment of each stretch, by its position in the state, or ``NOWHERE``."""
     offsets: Ints
 
-    def at(self, chosen: _Chosen) -> Placed:
-        return Placed(self.parts[chosen], self.offsets[chosen])
+    def at(self, chosen: _Chosen) -> RowLocations:
+        return RowLocations(self.parts[chosen], self.offsets[chosen])
 
-    def each(self, counts: Ints, skipped: Ints | int = 0) -> Placed:
+    def each(self, counts: Ints, skipped: Ints | int = 0) -> RowLocations:
         """Every row as a stretch of its own: ``counts`` rows of each stretch, after ``skipped``."""
         starts = (self.offsets + skipped).astype(np.uint64)
-        return Placed(np.repeat(self.parts, counts), expand(starts, counts, 1).astype(np.int64))
+        return RowLocations(
+            np.repeat(self.parts, counts), expand(starts, counts, 1).astype(np.int64)
+        )
 
     @property
     def there(self) -> _Mask:
@@ -79,30 +81,30 @@ class Placed(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MetRows:
+class RowRanges:
     """Stretches of rows, as each state has them."""
 
     firsts: Ids
     """The first id of each stretch."""
     counts: Ints
-    places: tuple[Placed, ...]
+    places: tuple[RowLocations, ...]
     """Where theirs, ours and each of the bases have the stretches."""
     changes: _Mask
     """Whether more differs in theirs than the cells of columns that ours has not."""
-    unread: _Mask
+    in_place: _Mask
     """Whether theirs is only known to have written columns of the rows anew, in place: which of the
     rows have other values was not read."""
 
     @property
-    def theirs(self) -> Placed:
+    def theirs(self) -> RowLocations:
         return self.places[0]
 
     @property
-    def ours(self) -> Placed:
+    def ours(self) -> RowLocations:
         return self.places[1]
 
     @property
-    def base(self) -> Placed:
+    def base(self) -> RowLocations:
         """Where the first base has the stretches."""
         return self.places[2]
 
@@ -115,38 +117,38 @@ class MetRows:
         return len(self.counts)
 
     @classmethod
-    def joined(cls, one: MetRows, other: MetRows) -> MetRows:
+    def joined(cls, one: RowRanges, other: RowRanges) -> RowRanges:
         pairs = zip(one.places, other.places, strict=True)
         return cls(
             np.concatenate((one.firsts, other.firsts)),
             np.concatenate((one.counts, other.counts)),
-            tuple(Placed(*map(np.concatenate, zip(*each, strict=True))) for each in pairs),
+            tuple(RowLocations(*map(np.concatenate, zip(*each, strict=True))) for each in pairs),
             np.concatenate((one.changes, other.changes)),
-            np.concatenate((one.unread, other.unread)),
+            np.concatenate((one.in_place, other.in_place)),
         )
 
-    def singles(self) -> MetRows:
+    def singles(self) -> RowRanges:
         """Every row as a stretch of its own."""
         ones = np.ones(self.row_count, np.int64)
-        return MetRows(
+        return RowRanges(
             expand(self.firsts, self.counts, 1),
             ones,
             tuple(places.each(self.counts) for places in self.places),
             np.repeat(self.changes, self.counts),
-            np.repeat(self.unread, self.counts),
+            np.repeat(self.in_place, self.counts),
         )
 
-    def at(self, chosen: _Chosen) -> MetRows:
+    def at(self, chosen: _Chosen) -> RowRanges:
         places = tuple(each.at(chosen) for each in self.places)
-        marks = self.changes[chosen], self.unread[chosen]
-        return MetRows(self.firsts[chosen], self.counts[chosen], places, *marks)
+        marks = self.changes[chosen], self.in_place[chosen]
+        return RowRanges(self.firsts[chosen], self.counts[chosen], places, *marks)
 
 
 class ChangedKeys(NamedTuple):
     """Rows that a side gave another primary key."""
 
     ids: Ids
-    places: Placed
+    places: RowLocations
     before: list[pa.Array]
     after: list[pa.Array]
 
@@ -157,7 +159,7 @@ class GotKeys(NamedTuple):
 
     changed: ChangedKeys
     ids: Ids
-    places: Placed
+    places: RowLocations
     keys: list[pa.Array]
 
     def without(self, ids: Ids) -> GotKeys:
@@ -168,39 +170,39 @@ class GotKeys(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Met:
+class TouchedRows:
     """Rows in a range of ids, grouped by which side of a merge changed them."""
 
     states: tuple[State, ...]
     """Theirs, ours, and each of the bases, with the fragments that the places speak of."""
-    taken: MetRows
+    only_theirs: RowRanges
     """Rows that theirs inserted, or changed while ours left them as they were."""
-    gone: MetRows
+    deleted_by_theirs: RowRanges
     """Rows that theirs deleted, and ours left as they were."""
-    both: MetRows
+    changed_by_both: RowRanges
     """Rows that both sides may have changed, or of which the bases differ."""
-    added: MetRows
+    inserted_by_ours: RowRanges
     """Rows that only ours has."""
-    vanished: MetRows
+    deleted_by_both: RowRanges
     """Rows that both sides, or all bases, deleted."""
     sides: tuple[Comparison, Comparison]
     """The base compared with theirs, and with ours."""
-    both_in: tuple[Ints, Ints]
+    doubts_of_both: tuple[Ints, Ints]
     """The doubt that each stretch of ``both`` is in, of theirs and of ours; ``NOWHERE`` for
     none."""
-    keyed: MetRows
+    keyed: RowRanges
     """Rows that have different ids and are one row by their key (``paired_by_key``)."""
-    rivals: MetRows
+    key_collisions: RowRanges
     """Pairs of different rows, one of theirs and one of ours, that got one key."""
-    key_taken: MetRows
+    key_taken: RowRanges
     """Rows that one side deleted and the other may have changed, and whose key another row got on
     the side that deleted them."""
-    asked: MetRows
+    asked: RowRanges
     """Rows that the caller asked for by their ids; they are in no other group."""
     got_keys: tuple[GotKeys, ...] = ()
     """The primary keys that rows got on theirs and on ours, without those that lost theirs; empty
     if no side gave a row another key, and no decision does."""
-    settled: int = 0
+    resolved_collisions: int = 0
     """Number of pairs with one key that were decided; rows that lost it are in ``asked``."""
     grafts: tuple[Graft, ...] = ()
     """Fragments of ours that get columns of theirs."""
@@ -220,7 +222,7 @@ class Graft:
 
 
 @dataclass(frozen=True, eq=False)
-class Meeting:
+class ThreeWayComparison:
     """Three states of a table, or more if there are several bases."""
 
     bases: tuple[Snapshot, ...]
@@ -236,12 +238,12 @@ class Meeting:
     """Whether rows of ours are written anew, so that those that only ours changed are asked for,
     too: theirs kept them although a column was cast there which no file of them holds."""
 
-    def whole(self, asked: Ids = _NO_IDS) -> Met:
+    def whole(self, asked: Ids = _NO_IDS) -> TouchedRows:
         """All rows that theirs changed; those that are asked for by their ids, which a side must
         have changed, by themselves."""
         return self._met(ALL_IDS, asked)
 
-    def ranges(self) -> Iterator[Met]:
+    def ranges(self) -> Iterator[TouchedRows]:
         """The rows that theirs changed, a range of ids at a time: nearly always one range."""
         sides = (self._there, self._here, *self._crossing)
         for ids in id_ranges(*(each for side in sides for each in side.numbered)):
@@ -260,7 +262,7 @@ class Meeting:
         """The first base compared with the others, and with what is below them."""
         return tuple(comparing(self.bases[0], each) for each in (*self.bases[1:], *self.below))
 
-    def _met(self, ids: IdRange, asked: Ids = _NO_IDS) -> Met:
+    def _met(self, ids: IdRange, asked: Ids = _NO_IDS) -> TouchedRows:
         compared = (self._there, self._here, *self._crossing)
         theirs = self._there.rows(ids)
         if self.with_ours or self._crossing:
@@ -269,20 +271,20 @@ class Meeting:
         else:
             firsts, counts = _all_touched(theirs)
             sides = (theirs, self._here.rows(ids, (firsts, counts)))
-            firsts, counts = cut_at(_edges(_placed_in(sides[1:])), firsts, counts)
+            firsts, counts = cut_at(_edges(_live_rows_of(sides[1:])), firsts, counts)
         is_asked = np.isin(firsts, asked)
         found_as = self._groups([_made_of(side, firsts) for side in sides])
         groups = (*(each & ~is_asked for each in found_as), is_asked)
         wanted = np.logical_or.reduce(groups)
         firsts, counts = firsts[wanted], counts[wanted]
-        found = _Places(sides, compared, firsts)
+        found = _LocatedRows(sides, compared, firsts)
         doubts = _doubt_of(sides[0], firsts), _doubt_of(sides[1], firsts)
         changes = _changes(sides[0], doubts[0], self.ours)
         in_place = (doubts[0] != NOWHERE) & _in_place(found.states, found.places)
-        met = MetRows(firsts, counts, found.places, changes, in_place)
+        touched = RowRanges(firsts, counts, found.places, changes, in_place)
         is_both = groups[2][wanted]
-        taken, gone, both, added, vanished, alone = (met.at(each[wanted]) for each in groups)
-        return Met(
+        taken, gone, both, added, vanished, alone = (touched.at(each[wanted]) for each in groups)
+        return TouchedRows(
             found.states,
             taken,
             gone,
@@ -291,15 +293,15 @@ class Meeting:
             vanished,
             (sides[0], sides[1]),
             (doubts[0][is_both], doubts[1][is_both]),
-            keyed=met.at(slice(0)),
-            rivals=met.at(slice(0)),
-            key_taken=met.at(slice(0)),
+            keyed=touched.at(slice(0)),
+            key_collisions=touched.at(slice(0)),
+            key_taken=touched.at(slice(0)),
             asked=alone,
         )
 
     def _groups(self, made: Sequence[npt.NDArray[np.int8]]) -> tuple[_Mask, ...]:
         """Masks of the stretches in ``taken``, ``gone``, ``both``, ``added`` and ``vanished`` of
-        ``Met``, by what each state made of them."""
+        ``TouchedRows``, by what each state made of them."""
         theirs, ours, *others = made
         bases, below = others[: len(self.bases) - 1], others[len(self.bases) - 1 :]
         is_crossed = np.zeros(len(theirs), np.bool_)
@@ -334,10 +336,10 @@ def _stretches(sides: Sequence[Comparison], asked: Ids, *, converts: bool) -> tu
         wanted |= ours == _DOUBTFUL
     for each in others:
         wanted |= each != _KEPT
-    return cut_at(_edges(_placed_in(sides)), firsts[wanted], counts[wanted])
+    return cut_at(_edges(_live_rows_of(sides)), firsts[wanted], counts[wanted])
 
 
-def _placed_in(sides: Iterable[Comparison]) -> Iterator[LiveRows]:
+def _live_rows_of(sides: Iterable[Comparison]) -> Iterator[LiveRows]:
     return (rows for side in sides for rows in (side.before.rows, side.after.rows))
 
 
@@ -383,7 +385,7 @@ def _changes(theirs: Comparison, doubts: Ints, ours: Snapshot) -> _Mask:
     return np.array([*changes, True])[doubts]
 
 
-def _in_place(states: Sequence[State], places: Sequence[Placed]) -> _Mask:
+def _in_place(states: Sequence[State], places: Sequence[RowLocations]) -> _Mask:
     """Whether each stretch is in theirs where it is in the first base."""
     ids = [
         np.array([NOWHERE, *(part.fragment.id for part in states[at].parts)], np.int64)[
@@ -395,7 +397,7 @@ def _in_place(states: Sequence[State], places: Sequence[Placed]) -> _Mask:
     return same & places[0].there
 
 
-class _Places:
+class _LocatedRows:
     """Where the rows of stretches are, in theirs, in ours and in every base."""
 
     def __init__(
@@ -409,14 +411,14 @@ class _Places:
         self.places = tuple(places for places, _ in ordered)
         self.states = tuple(state for _, state in ordered)
 
-    def _in_base(self, sides: Sequence[Comparison]) -> tuple[Placed, State]:
+    def _in_base(self, sides: Sequence[Comparison]) -> tuple[RowLocations, State]:
         """Where the first base has the rows: each comparison has fragments of it that differ."""
         parts, offsets = self._nowhere()
         known, numbers = list[Part](), dict[FragmentId, int]()
         for side in sides:
             at = side.before.rows.find(self._firsts)
             fresh = np.flatnonzero((at >= 0) & (parts == NOWHERE))
-            placed = _placed(side.before.rows, at[fresh], self._firsts[fresh])
+            placed = _located(side.before.rows, at[fresh], self._firsts[fresh])
             renumbered = np.empty(len(side.before.parts), np.int64)
             for number in distinct(placed.parts).tolist():
                 part = side.before.parts[number]
@@ -425,17 +427,17 @@ class _Places:
                     known.append(part)
                 renumbered[number] = numbers[part.fragment.id]
             parts[fresh], offsets[fresh] = renumbered[placed.parts], placed.offsets
-        return Placed(parts, offsets), State(sides[0].before.snapshot, tuple(known))
+        return RowLocations(parts, offsets), State(sides[0].before.snapshot, tuple(known))
 
     def _in(
-        self, side: Comparison, comparing: Comparing, base: tuple[Placed, State]
-    ) -> tuple[Placed, State]:
+        self, side: Comparison, comparing: Comparing, base: tuple[RowLocations, State]
+    ) -> tuple[RowLocations, State]:
         """Where another state has the rows: in fragments that differ from the base's, or in one
         that does not, at the same offset."""
         parts, offsets = self._nowhere()
         at = side.after.rows.find(self._firsts)
         moved = np.flatnonzero(at >= 0)
-        placed = _placed(side.after.rows, at[moved], self._firsts[moved])
+        placed = _located(side.after.rows, at[moved], self._firsts[moved])
         parts[moved], offsets[moved] = placed.parts, placed.offsets
         (there, state) = base
         gone = side.deleted.find(self._firsts) >= 0
@@ -448,56 +450,56 @@ class _Places:
             renumbered[asked[number]] = len(known)
             known.append(Part(RowFacts(comparing.other, fragment), fragment))
         parts[rest], offsets[rest] = renumbered[there.parts[rest]], there.offsets[rest]
-        return Placed(parts, offsets), State(comparing.other, tuple(known))
+        return RowLocations(parts, offsets), State(comparing.other, tuple(known))
 
     def _nowhere(self) -> tuple[Ints, Ints]:
         return np.full(len(self._firsts), NOWHERE), np.zeros(len(self._firsts), np.int64)
 
 
-def _placed(rows: LiveRows, at: Ints, firsts: Ids) -> Placed:
+def _located(rows: LiveRows, at: Ints, firsts: Ids) -> RowLocations:
     """Where stretches begin that lie within those at these positions."""
     skipped = (firsts - rows.firsts[at]).astype(np.int64)
-    return Placed(rows.fragments[at], rows.offsets[at] + skipped)
+    return RowLocations(rows.fragments[at], rows.offsets[at] + skipped)
 
 
 _Column: TypeAlias = tuple[bool, int | str]
 
 
-def with_grafts(met: Met, *, by_rows: bool) -> Met:
+def with_grafts(touched: TouchedRows, *, by_rows: bool) -> TouchedRows:
     """Move rows of ``both`` that need not be read into ``grafts``. If both sides may not change one
     row (``by_rows``), only those to which a side did no more than add columns."""
-    theirs, ours = met.both_in
+    theirs, ours = touched.doubts_of_both
     chosen = np.flatnonzero((theirs != NOWHERE) & (ours != NOWHERE))
     if not len(chosen):
-        return met
-    both, count = met.both, len(met.sides[1].doubts)
+        return touched
+    both, count = touched.changed_by_both, len(touched.sides[1].doubts)
     pairs = theirs[chosen] * count + ours[chosen]
     together = [
         pair
         for pair in distinct(pairs).tolist()
-        if _go_together(met, *divmod(pair, count), by_rows=by_rows)
+        if _go_together(touched, *divmod(pair, count), by_rows=by_rows)
     ]
     chosen = chosen[np.isin(pairs, together)]
     is_aligned = both.theirs.offsets[chosen] == both.ours.offsets[chosen]
     grafts, rows = list[Graft](), list[Ints]()
-    for graft, at in _grafts(met, chosen[is_aligned]):
+    for graft, at in _grafts(touched, chosen[is_aligned]):
         grafts.append(graft)
         rows.append(at)
     if not grafts:
-        return met
+        return touched
     left = np.ones(len(both), np.bool_)
     left[np.concatenate(rows)] = False
     return replace(
-        met,
-        both=both.at(left),
-        both_in=(theirs[left], ours[left]),
+        touched,
+        changed_by_both=both.at(left),
+        doubts_of_both=(theirs[left], ours[left]),
         grafts=tuple(grafts),
     )
 
 
-def _go_together(met: Met, theirs: int, ours: int, *, by_rows: bool) -> bool:
+def _go_together(touched: TouchedRows, theirs: int, ours: int, *, by_rows: bool) -> bool:
     """Whether two doubts have no column in common."""
-    there, here = met.sides[0].doubts[theirs].columns, met.sides[1].doubts[ours].columns
+    there, here = touched.sides[0].doubts[theirs].columns, touched.sides[1].doubts[ours].columns
     if by_rows and not (all(map(is_new, there)) or all(map(is_new, here))):
         return False
     return {*map(_column, there)}.isdisjoint(map(_column, here))
@@ -507,23 +509,25 @@ def _column(pair: ColumnPair) -> _Column:
     return (True, pair.name) if is_new(pair) else (False, pair.before.id)
 
 
-def _grafts(met: Met, chosen: Ints) -> Iterator[tuple[Graft, Ints]]:
+def _grafts(touched: TouchedRows, chosen: Ints) -> Iterator[tuple[Graft, Ints]]:
     """The fragments of ours of which all rows that stay are among the chosen stretches."""
-    rows, (there, here) = met.both.at(chosen), met.states[:2]
-    touched = _rows_in(len(here.parts), (met.both, met.taken, met.gone))
+    rows, (there, here) = touched.changed_by_both.at(chosen), touched.states[:2]
+    leaving = _rows_in(
+        len(here.parts), (touched.changed_by_both, touched.only_theirs, touched.deleted_by_theirs)
+    )
     for number, at in Places(*rows.ours).by_part():
         sources = distinct(rows.theirs.parts[at])
-        doubts = distinct(met.both_in[0][chosen[at]])
+        doubts = distinct(touched.doubts_of_both[0][chosen[at]])
         ours, theirs = here.parts[number], there.parts[int(sources[0])]
         live = ours.fragment.physical_rows - len(ours.facts.deleted)
-        is_whole = len(sources) == len(doubts) == 1 and touched[number] == live
+        is_whole = len(sources) == len(doubts) == 1 and leaving[number] == live
         if is_whole and ours.facts.row_ids == theirs.facts.row_ids:
-            columns = met.sides[0].doubts[int(doubts[0])].columns
+            columns = touched.sides[0].doubts[int(doubts[0])].columns
             count, changes = int(rows.counts[at].sum()), changes_rows(columns, here.snapshot)
             yield Graft(ours.fragment.id, theirs.fragment.id, columns, count, changes), chosen[at]
 
 
-def _rows_in(parts: int, groups: Iterable[MetRows]) -> Ints:
+def _rows_in(parts: int, groups: Iterable[RowRanges]) -> Ints:
     """How many rows of each fragment of ours theirs touched: those that are not grafted leave."""
     found = np.zeros(parts, np.int64)
     for each in groups:

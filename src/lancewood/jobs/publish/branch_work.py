@@ -82,7 +82,7 @@ class BranchStep:
 
 
 @dataclass(frozen=True)
-class Work:
+class BranchWork:
     """The operations of a branch since its fork, and what they add up to."""
 
     first: Snapshot
@@ -93,10 +93,10 @@ class Work:
     fork: Version
     steps: Sequence[BranchStep]
     """The oldest first, without those that only set marks."""
-    own: tuple[Held, ...] = ()
+    own: tuple[HeldWork, ...] = ()
     """Versions of the branch; several ranges if there are branches between this one and the
     parent."""
-    brought: tuple[Held, ...] = ()
+    brought: tuple[HeldWork, ...] = ()
     """Work of other branches that its versions took over."""
     roots: frozenset[str] = frozenset()
     """Roots of the branches in between."""
@@ -111,12 +111,12 @@ class Work:
         return self.head.manifest.branch or MAIN
 
     @property
-    def held(self) -> tuple[Held, ...]:
+    def held(self) -> tuple[HeldWork, ...]:
         """All work that a version with this work holds."""
         return (*self.own, *self.brought)
 
 
-def load_work(head: Snapshot) -> Work:
+def load_work(head: Snapshot) -> BranchWork:
     """The work up to a version of a branch.
 
     Raises NotFoundError if a version or transaction in between is gone, UnsupportedError for an
@@ -132,7 +132,7 @@ def load_work(head: Snapshot) -> Work:
     return walked.work(version, parent, clone.ref_version)
 
 
-def load_work_onto(head: Snapshot, target: BranchName | None) -> Work:
+def load_work_onto(head: Snapshot, target: BranchName | None) -> BranchWork:
     """The work since the branch, or one of its ancestors, left the target.
 
     Raises InvalidInputError if none of them did.
@@ -159,7 +159,7 @@ def load_work_onto(head: Snapshot, target: BranchName | None) -> Work:
     return work
 
 
-def load_part(first: Snapshot, head: Snapshot, target: BranchName | None) -> Work:
+def load_part(first: Snapshot, head: Snapshot, target: BranchName | None) -> BranchWork:
     """The work between two versions of one branch, to be repeated on another branch.
 
     Raises IncompatibleConflictError if the branch was reset in between, and what ``load_work``
@@ -183,7 +183,7 @@ class _Walk:
     def __init__(self, head: Snapshot) -> None:
         self._head = head
         self._steps: list[BranchStep] = []
-        self._brought: list[Held] = []
+        self._brought: list[HeldWork] = []
         self.clone: Clone | None = None
         """The operation that began the branch, once it is reached."""
         self._line = ""
@@ -205,19 +205,19 @@ class _Walk:
             version = Version(version - 1)
         return version
 
-    def work(self, first: Version, parent: BranchName | None, fork: Version) -> Work:
+    def work(self, first: Version, parent: BranchName | None, fork: Version) -> BranchWork:
         head = self._head
         begun = head
         if first != head.manifest.version:
             found = load_manifest(head.location.store, first, head.scheme)
             begun = Snapshot(head.location, found, head.scheme)
-        own = Held(head.manifest.branch or MAIN, first, head.manifest.version, self._line)
+        own = HeldWork(head.manifest.branch or MAIN, first, head.manifest.version, self._line)
         steps = tuple(reversed(self._steps))
         brought = tuple(self._brought)
         keeps_ids = has_own_ids(begun.manifest) and owns_its_space(
             main_location(head), begun.manifest
         )
-        return Work(begun, head, parent, fork, steps, (own,), brought, keeps_ids=keeps_ids)
+        return BranchWork(begun, head, parent, fork, steps, (own,), brought, keeps_ids=keeps_ids)
 
 
 def _check_known(head: Snapshot, version: Version, operation: Operation) -> None:
@@ -249,7 +249,7 @@ def only_marks(operation: Operation) -> bool:
     )
 
 
-def check_restored(work: Work) -> None:
+def check_restored(work: BranchWork) -> None:
     """Raise IncompatibleConflictError if a version from before a reset, or a detached one, was
     restored: its ids mean other rows and fragments on the target."""
     for each in work.steps:
@@ -268,7 +268,7 @@ def check_restored(work: Work) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldWork:
     """The versions of a branch after ``since``, up to and including ``until``."""
 
     branch: str
@@ -278,7 +278,7 @@ class Held:
     """The uuid of the transaction that the branch began with, or empty if unknown. It identifies
     the branch even if its name changes or is used again."""
 
-    def meets(self, other: Held) -> bool:
+    def meets(self, other: HeldWork) -> bool:
         """Whether the two have a version in common."""
         are_known = self.line and other.line
         is_same = self.line == other.line if are_known else self.branch == other.branch
@@ -289,35 +289,35 @@ class Held:
         return f"{self.branch}:{self.since}-{self.until}{line}"
 
 
-def encode_held(work: Iterable[Held]) -> str:
+def encode_held(work: Iterable[HeldWork]) -> str:
     """The value of ``HELD_PROPERTY``."""
     return " ".join(dict.fromkeys(map(str, work)))
 
 
-def held_in(transaction: Transaction) -> tuple[Held, ...]:
+def held_in(transaction: Transaction) -> tuple[HeldWork, ...]:
     """The work that a transaction says it holds; unreadable parts are ignored."""
     properties = transaction.properties
     text = properties.get(HELD_PROPERTY)
     if text is not None:
         found = [match.groups("") for each in text.split() if (match := _is_range(each))]
         return tuple(
-            Held(branch, Version(int(since)), Version(int(until)), line)
+            HeldWork(branch, Version(int(since)), Version(int(until)), line)
             for branch, since, until, line in found
         )
     branch, version = properties.get(BRANCH_PROPERTY), properties.get(BRANCH_VERSION_PROPERTY, "")
     if branch is None or not version.isdecimal():
         return ()
-    return (Held(branch, Version(0), Version(int(version))),)
+    return (HeldWork(branch, Version(0), Version(int(version))),)
 
 
-def in_common(mine: Iterable[Held], theirs: Iterable[Held]) -> Held | None:
+def in_common(mine: Iterable[HeldWork], theirs: Iterable[HeldWork]) -> HeldWork | None:
     """The first of ``mine`` that ``theirs`` holds as well, or None."""
     known = [*theirs]
     return next((each for each in mine if any(map(each.meets, known))), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedFragment:
     """A fragment that both versions have, before and after its change."""
 
     then: Fragment
@@ -325,14 +325,14 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Net:
+class FragmentDiff:
     """Fragments that were added, changed and removed; sorted by id."""
 
     added: Sequence[Fragment]
-    changed: Sequence[Changed]
+    changed: Sequence[ChangedFragment]
     removed: Sequence[Fragment]
 
-    def with_marks(self, marks: dict[FragmentId, RowVersions]) -> Net:
+    def with_marks(self, marks: dict[FragmentId, RowVersions]) -> FragmentDiff:
         """Set last-updated versions of some fragments; those then as before do not count as
         changed."""
 
@@ -340,7 +340,7 @@ class Net:
             found = marks.get(fragment.id)
             return fragment if found is None else fragment.stamped(found)
 
-        changed = [Changed(each.then, marked(each.now)) for each in self.changed]
+        changed = [ChangedFragment(each.then, marked(each.now)) for each in self.changed]
         return replace(
             self,
             added=[marked(each) for each in self.added],
@@ -348,7 +348,7 @@ class Net:
         )
 
 
-def find_net(first: Manifest, head: Manifest) -> Net:
+def diff_fragments(first: Manifest, head: Manifest) -> FragmentDiff:
     """The difference between the fragments of ``first`` and ``head``."""
     before, after = set(first.message.fragments), set(head.message.fragments)
     old = {
@@ -363,16 +363,16 @@ def find_net(first: Manifest, head: Manifest) -> Net:
         if raw not in before
     ]
     live = frozenset(FieldId(each.id) for each in head.fields)
-    changed = [Changed(old.pop(each.id), each) for each in new if each.id in old]
+    changed = [ChangedFragment(old.pop(each.id), each) for each in new if each.id in old]
     known = {each.now.id for each in changed}
-    return Net(
+    return FragmentDiff(
         added=[each for each in new if each.id not in known],
         changed=[each for each in changed if each.now != each.then.without_dead_files(live)],
         removed=list(old.values()),
     )
 
 
-def _is_same(changed: Changed) -> bool:
+def _is_same(changed: ChangedFragment) -> bool:
     """Whether at most the encoding of last-updated versions differs."""
     then, now = changed.then, changed.now
     if then.files != now.files or then.deletion_file != now.deletion_file:
@@ -407,7 +407,7 @@ _MARK_NOTHING_ELSE = (Append, Delete, CreateIndex, ReserveFragments, UpdateConfi
 """Together with these, a single Merge is understood from its fragments, as on any table."""
 
 
-def needs_exact_marks(work: Work) -> bool:
+def needs_exact_marks(work: BranchWork) -> bool:
     """Whether the branch's marks would wrongly say that rows changed."""
     if not work.head.manifest.has_stable_row_ids:
         return False
@@ -418,14 +418,14 @@ def needs_exact_marks(work: Work) -> bool:
     )
 
 
-def has_exact_marks(work: Work) -> bool:
+def has_exact_marks(work: BranchWork) -> bool:
     """Whether the marks are right although the work may be recorded as a Merge: they were made
     exact, or the schema changed without a Merge, which marks nothing."""
     kinds = {type(each.operation) for each in work.steps}
     return needs_exact_marks(work) or (Project in kinds and Merge not in kinds)
 
 
-def exact_marks(work: Work, net: Net) -> dict[FragmentId, RowVersions]:
+def exact_marks(work: BranchWork, net: FragmentDiff) -> dict[FragmentId, RowVersions]:
     """The versions that really changed rows last, for each new or changed fragment."""
     changes = find_changes(work.first, work.head)
     real = _real_rows(changes)

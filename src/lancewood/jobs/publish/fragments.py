@@ -26,11 +26,11 @@ from lancewood.engine.rows import open_fragment
 from lancewood.engine.schema import project
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import RetryableConflictError, UnsupportedError
-from lancewood.jobs.compose.base_paths import Own, Spots, TargetBases
-from lancewood.jobs.compose.files import Copies
+from lancewood.jobs.compose.base_paths import BasePathTargets, OwnRoot, TargetBases
+from lancewood.jobs.compose.files import FilesToCopy
 from lancewood.jobs.merge_into.keys import key_of, primary_key, shown_key
-from lancewood.jobs.publish.branch_work import Changed, Work
-from lancewood.jobs.publish.operation_judge import Judge, rewritten_rows
+from lancewood.jobs.publish.branch_work import BranchWork, ChangedFragment
+from lancewood.jobs.publish.operation_judge import OperationJudge, rewritten_rows
 from lancewood.model.fragment import DataFile, DeletionFile, Fragment, Lineage
 from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
 from lancewood.model.manifest import Manifest, ManifestHead
@@ -174,16 +174,16 @@ _Places: TypeAlias = Mapping[FieldId, tuple[str, int]]
 class Translation:
     """From fragments of the branch to fragments of the target's next version."""
 
-    work: Work
+    work: BranchWork
     target: Location
     base: Manifest
     """The target at the fork."""
     newest: Manifest
-    judge: Judge
+    judge: OperationJudge
     numbering: Numbering
-    spots: Spots
+    spots: BasePathTargets
     bases: TargetBases
-    copies: Copies
+    copies: FilesToCopy
     by_reference: bool
     live: frozenset[FieldId]
     """The fields of the target's next version."""
@@ -193,7 +193,7 @@ class Translation:
         number = self.numbering.fragment_id(fragment.id)
         return self._here(self.numbering.lineage(fragment), fragment, number)
 
-    def changed(self, changed: Changed) -> Fragment | None:
+    def changed(self, changed: ChangedFragment) -> Fragment | None:
         """A fragment that the branch changed; None if no row of it is left.
 
         Raises RetryableConflictError where both sides changed the same.
@@ -223,9 +223,9 @@ class Translation:
 
     def _file(self, file: DataFile) -> DataFile:
         spot = self.spots.of(file.base_id)
-        if spot is Own.TARGET:
+        if spot is OwnRoot.TARGET:
             return same_elsewhere(file, file.path, None)
-        if spot is not Own.BRANCH:
+        if spot is not OwnRoot.BRANCH:
             return same_elsewhere(file, file.path, self.bases.id_of(spot))
         if self.by_reference:
             return same_elsewhere(file, file.path, self._branch_base())
@@ -237,9 +237,9 @@ class Translation:
             return None
         spot = self.spots.of(deletion.base_id)
         if source.id == number:
-            if spot is Own.TARGET:
+            if spot is OwnRoot.TARGET:
                 return deletion.under(None)
-            if spot is not Own.BRANCH:
+            if spot is not OwnRoot.BRANCH:
                 return deletion.under(self.bases.id_of(spot))
             if self.by_reference:
                 return deletion.under(self._branch_base())
@@ -248,7 +248,7 @@ class Translation:
     def _branch_base(self) -> BaseId:
         return self.bases.id_of_root(self.work.head.location.uri, self.work.branch)
 
-    def _merged(self, changed: Changed, then: Fragment, now: Fragment) -> Fragment | None:
+    def _merged(self, changed: ChangedFragment, then: Fragment, now: Fragment) -> Fragment | None:
         files = self._merged_files(changed, then, now)
         deleted = self._merged_deletions(changed, then, now)
         fragment = now.with_files(files).without_dead_files(self.live)
@@ -258,7 +258,9 @@ class Translation:
             deleted = self.copies.new_deletion_file(now, deleted, self.newest.version)
         return self._merged_lineage(changed, fragment.with_deletion_file(deleted))
 
-    def _merged_files(self, changed: Changed, then: Fragment, now: Fragment) -> Sequence[DataFile]:
+    def _merged_files(
+        self, changed: ChangedFragment, then: Fragment, now: Fragment
+    ) -> Sequence[DataFile]:
         before, after = self._locations(changed.then), self._locations(changed.now)
         mine = frozenset(each for each in after if after[each] != before.get(each))
         if not mine:
@@ -285,7 +287,7 @@ class Translation:
         }
 
     def _merged_deletions(
-        self, changed: Changed, then: Fragment, now: Fragment
+        self, changed: ChangedFragment, then: Fragment, now: Fragment
     ) -> DeletionFile | BitMap | None:
         """The deletion file, or the rows that a new one has to list."""
         number = now.id
@@ -323,7 +325,7 @@ class Translation:
         head = self.work.head
         return load_deletions(head.location, head.manifest, fragment) or BitMap()
 
-    def _merged_lineage(self, changed: Changed, now: Fragment) -> Fragment:
+    def _merged_lineage(self, changed: ChangedFragment, now: Fragment) -> Fragment:
         """The target's fragment, with the branch's mark on rows that the branch changed."""
         if not self.numbering.head.has_stable_row_ids:
             return now

@@ -14,8 +14,8 @@ from lancewood.errors import ConflictError, IncompatibleConflictError, Retryable
 from lancewood.jobs.merge_into.keys import primary_key
 from lancewood.jobs.publish.branch_work import (
     BranchStep,
-    Held,
-    Work,
+    BranchWork,
+    HeldWork,
     held_in,
     in_common,
     only_marks,
@@ -51,10 +51,10 @@ from lancewood.rules.overlaps import COMPATIBLE, Outcome, Verdict, severest
 from lancewood.rules.three_way import common_part
 
 
-class Judge:
+class OperationJudge:
     """Sees the target's versions since the fork, the oldest first."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: BranchWork) -> None:
         self._work = work
         self._last = work.first.manifest.max_fragment_id
         operations = [each.operation for each in work.steps]
@@ -185,7 +185,7 @@ class Judge:
             operation=operation_name(theirs),
         )
 
-    def _held(self, twice: Held, version: Version) -> ConflictError:
+    def _held(self, twice: HeldWork, version: Version) -> ConflictError:
         return IncompatibleConflictError(
             f"{self._refused()}: version {version} of the target holds work of "
             f"{called(twice.branch)} up to version {twice.until} already, and it would be there "
@@ -203,7 +203,7 @@ class Judge:
         return f"make the change again on a fresh branch of version {version} or later"
 
 
-def rewritten_rows(work: Work, fragment: FragmentId, rows: int) -> BitMap:
+def rewritten_rows(work: BranchWork, fragment: FragmentId, rows: int) -> BitMap:
     """The rows of a fragment in which the branch wrote columns anew, as far as that is known; all
     where it is not."""
     found = BitMap()

@@ -23,16 +23,16 @@ from lancewood.engine.versions import (
 )
 from lancewood.errors import FormatError, IncompatibleConflictError, NotFoundError
 from lancewood.format.manifest import content_digest
-from lancewood.jobs.compose.files import Copies
+from lancewood.jobs.compose.files import FilesToCopy
 from lancewood.jobs.compose.next_version import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY
 from lancewood.jobs.publish.branch_work import (
     HELD_PROPERTY,
-    Net,
-    Work,
+    BranchWork,
+    FragmentDiff,
     check_restored,
+    diff_fragments,
     encode_held,
     exact_marks,
-    find_net,
     has_exact_marks,
     is_head_same,
     needs_exact_marks,
@@ -63,7 +63,7 @@ class LandedError(Exception):
 
 def prepare(
     main: Location,
-    work: Work,
+    work: BranchWork,
     runner: Runner,
     *,
     by_reference: bool = False,
@@ -79,39 +79,41 @@ def prepare(
     check_restored(work)
     location = branch_location(main, work.parent)
     newest = load_snapshot(location)
-    net = _net(work)
-    if net is None:
+    diff = _diff(work)
+    if diff is None:
         if work.keeps_ids:
             _check_apart(work, newest)
         return None, newest
     check_open(newest.manifest)
-    copies = Copies(
+    copies = FilesToCopy(
         main.store, work.head, location.store, default_file_root(location, newest.manifest)
     )
     target = _at_fork(newest, work)
     claims = None if closes else main
-    publication = Publication(work, target, net, copies, runner, claims, by_reference)
+    publication = Publication(work, target, diff, copies, runner, claims, by_reference)
     _judge_all(publication, newest, work.fork, uuid)
     if work.keeps_ids:
         _check_apart(work, newest)
-        _check_once(work, net, target, newest)
+        _check_once(work, diff, target, newest)
     return publication, newest
 
 
-def prepare_again(main: Location, work: Work, onto: Snapshot, runner: Runner) -> Publication | None:
+def prepare_again(
+    main: Location, work: BranchWork, onto: Snapshot, runner: Runner
+) -> Publication | None:
     """The publication of work on a version with the same content as the one where it began; None if
     the work has no effect."""
     check_restored(work)
-    net = _net(work)
-    if net is None:
+    diff = _diff(work)
+    if diff is None:
         return None
     check_open(onto.manifest)
     file_root = default_file_root(onto.location, onto.manifest)
-    copies = Copies(main.store, work.head, onto.location.store, file_root)
-    return Publication(work, onto, net, copies, runner, main)
+    copies = FilesToCopy(main.store, work.head, onto.location.store, file_root)
+    return Publication(work, onto, diff, copies, runner, main)
 
 
-def publishing(work: Work, uuid: str, properties: Mapping[str, str]) -> Transaction:
+def publishing(work: BranchWork, uuid: str, properties: Mapping[str, str]) -> Transaction:
     """The transaction for the work, with its identity and its origin."""
     told = {
         BRANCH_PROPERTY: work.branch,
@@ -124,7 +126,7 @@ def publishing(work: Work, uuid: str, properties: Mapping[str, str]) -> Transact
     return Transaction(work.fork, uuid, tuple(each.operation for each in work.steps), told)
 
 
-def _rewritten(work: Work) -> dict[str, str]:
+def _rewritten(work: BranchWork) -> dict[str, str]:
     """The record of columns that the branch cast; none where its versions do not tell, or where it
     left the columns alone."""
     if same_fields(work.first.manifest.fields, work.head.manifest.fields):
@@ -133,15 +135,15 @@ def _rewritten(work: Work) -> dict[str, str]:
     return {} if found.unknown else recorded(found.ids)
 
 
-def _net(work: Work) -> Net | None:
-    net = find_net(work.first.manifest, work.head.manifest)
+def _diff(work: BranchWork) -> FragmentDiff | None:
+    diff = diff_fragments(work.first.manifest, work.head.manifest)
     if needs_exact_marks(work):
-        net = net.with_marks(exact_marks(work, net))
+        diff = diff.with_marks(exact_marks(work, diff))
     is_same = is_head_same(work.first.manifest, work.head.manifest)
-    return None if is_same and not (net.added or net.changed or net.removed) else net
+    return None if is_same and not (diff.added or diff.changed or diff.removed) else diff
 
 
-def _check_apart(work: Work, newest: Snapshot) -> None:
+def _check_apart(work: BranchWork, newest: Snapshot) -> None:
     """Raise IncompatibleConflictError if branch and target hold the same since the fork, because
     one of them was merged into the other, or a third into both: rows would be there twice."""
     then, now = held_by(work.first.manifest), held_by(newest.manifest)
@@ -157,14 +159,14 @@ def _check_apart(work: Work, newest: Snapshot) -> None:
             )
 
 
-def _check_once(work: Work, net: Net, target: Snapshot, newest: Snapshot) -> None:
+def _check_once(work: BranchWork, diff: FragmentDiff, target: Snapshot, newest: Snapshot) -> None:
     """Raise IncompatibleConflictError if both brought the same rows since the fork, as picking one
     commit for both does, or taking the same delete back: their ids would be there twice."""
-    if newest.manifest.version == target.manifest.version or not net.added:
+    if newest.manifest.version == target.manifest.version or not diff.added:
         return
-    mine = _live_rows(work.head, net.added)
-    theirs = _live_rows(newest, find_net(target.manifest, newest.manifest).added)
-    old = _live_rows(work.first, (*net.removed, *(each.then for each in net.changed)))
+    mine = _live_rows(work.head, diff.added)
+    theirs = _live_rows(newest, diff_fragments(target.manifest, newest.manifest).added)
+    old = _live_rows(work.first, (*diff.removed, *(each.then for each in diff.changed)))
     sides = (mine, theirs, old)
     ids = distinct(np.concatenate([e for each in sides for e in (each.firsts, each.ends)]))
     if ((mine.find(ids) >= 0) & (theirs.find(ids) >= 0) & (old.find(ids) < 0)).any():
@@ -181,7 +183,7 @@ def _live_rows(state: Snapshot, fragments: Iterable[Fragment]) -> LiveRows:
     return LiveRows.of(parts, state.manifest.name)
 
 
-def _at_fork(newest: Snapshot, work: Work) -> Snapshot:
+def _at_fork(newest: Snapshot, work: BranchWork) -> Snapshot:
     """The target's version that the branch began from."""
     try:
         manifest = load_manifest(newest.location.store, work.fork, newest.scheme)

@@ -34,15 +34,15 @@ from lancewood.engine.rows import RowFacts, ScanPlan, ScanRequest
 from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import claim_space
 from lancewood.errors import ConflictError, IncompatibleConflictError, RetryableConflictError
-from lancewood.jobs.compose.base_paths import ExternalBlobs, Spots, TargetBases
-from lancewood.jobs.compose.files import Copies
+from lancewood.jobs.compose.base_paths import BasePathTargets, ExternalBlobs, TargetBases
+from lancewood.jobs.compose.files import FilesToCopy
 from lancewood.jobs.compose.next_version import Effect, open_config, recorded_as
 from lancewood.jobs.job import pack_fragments
 from lancewood.jobs.merge_into.keys import Key, KeyIndex, key_of, primary_key, shown_key
 from lancewood.jobs.merge_into.search import Matches, Search, find_matches
-from lancewood.jobs.publish.branch_work import Net, Work, find_net
+from lancewood.jobs.publish.branch_work import BranchWork, FragmentDiff, diff_fragments
 from lancewood.jobs.publish.fragments import Numbering, Translation, number_work
-from lancewood.jobs.publish.operation_judge import Judge
+from lancewood.jobs.publish.operation_judge import OperationJudge
 from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
@@ -83,11 +83,11 @@ _ROOM = 1_000
 class Publication:
     """The work of a branch to be committed on its target; a composer for the engine's commit."""
 
-    work: Work
+    work: BranchWork
     target: Snapshot
     """The target at the fork."""
-    net: Net
-    copies: Copies
+    diff: FragmentDiff
+    copies: FilesToCopy
     runner: Runner
     claims: Location | None = None
     """Where the target claims row ids, if the branch goes on to hand out its own."""
@@ -100,8 +100,8 @@ class Publication:
     """Indices that the last composed version leaves out."""
     is_fast_forward: bool = True
     brought: int = 0
-    _judge: Judge = field(init=False)
-    _spots: Spots = field(init=False)
+    _judge: OperationJudge = field(init=False)
+    _spots: BasePathTargets = field(init=False)
     _external: ExternalBlobs = field(init=False)
     _shift: int = 0
     _claimed: int = 0
@@ -112,8 +112,8 @@ class Publication:
     """The last plan and its version, since the same one is asked for repeatedly."""
 
     def __post_init__(self) -> None:
-        self._judge = Judge(self.work)
-        self._spots = Spots(self.work.head, self.target.location, self.work.roots)
+        self._judge = OperationJudge(self.work)
+        self._spots = BasePathTargets(self.work.head, self.target.location, self.work.roots)
         self._external = ExternalBlobs(self.work.head)
         self.work.head.check_writable()
         check_no_fragment_reuse(self.work.head.manifest.indices, "publishing")
@@ -167,7 +167,7 @@ class Publication:
         fields = newest.fields if head.fields is None else head.fields
         live = frozenset(FieldId(each.id) for each in fields)
         bases = TargetBases(self.target.location, newest)
-        taken_over = (*self.net.added, *(each.now for each in self.net.changed))
+        taken_over = (*self.diff.added, *(each.now for each in self.diff.changed))
         self._external.declare(bases, newest, taken_over, live)
         known = {each.id for each in self.work.first.manifest.base_paths}
         for each in self.work.head.manifest.base_paths:
@@ -194,7 +194,7 @@ class Publication:
             newest,
             fields,
             numbering,
-            [(each.then, each.now) for each in self.net.changed],
+            [(each.then, each.now) for each in self.diff.changed],
             lambda: self._changed_there(newest),
             self.copies.index,
         ).merged()
@@ -236,7 +236,7 @@ class Publication:
 
     def _number(self, newest: Manifest) -> Numbering:
         work, mark = self.work, self._row_mark(newest)
-        first, head, added = work.first.manifest, work.head.manifest, self.net.added
+        first, head, added = work.first.manifest, work.head.manifest, self.diff.added
         numbering = number_work(first, head, added, newest, work.fork, self._shift, mark)
         if numbering.fragment_shift and any(each.deletion_file for each in added):
             is_second = self._shift and numbering.fragment_shift > self._shift
@@ -285,20 +285,20 @@ class Publication:
     def _fragments(
         self, translation: Translation
     ) -> tuple[tuple[Fragment, ...], dict[FragmentId, Fragment], frozenset[FragmentId]]:
-        lookups = len(self.net.changed) + len(self.net.removed)
+        lookups = len(self.diff.changed) + len(self.diff.removed)
         translation.base.expect_lookups(lookups)
         translation.newest.expect_lookups(lookups)
-        for each in self.net.removed:
+        for each in self.diff.removed:
             translation.check_removed(each)
-        removed = {each.id for each in self.net.removed}
+        removed = {each.id for each in self.diff.removed}
         changed = {}
-        for pair in self.net.changed:
+        for pair in self.diff.changed:
             image = translation.changed(pair)
             if image is None:
                 removed.add(pair.now.id)
             else:
                 changed[pair.now.id] = image
-        added = tuple(translation.added(each) for each in self.net.added)
+        added = tuple(translation.added(each) for each in self.diff.added)
         return added, changed, frozenset(removed)
 
     def _check_keys(self, newest: Manifest) -> None:
@@ -314,10 +314,10 @@ class Publication:
         given = [given_fields(each.operation) for each in work.steps]
         all_given = None if None in given else frozenset[FieldId]().union(*filter(None, given))
         first = min(born, work.first.manifest.next_row_id)
-        mine = new_keys(work.head, self.net, key, first, all_given)
+        mine = new_keys(work.head, self.diff, key, first, all_given)
         if mine is None:
             return
-        there = find_net(self.target.manifest, newest)
+        there = diff_fragments(self.target.manifest, newest)
         unseen = [each for each in there.added if self._compared.get(each.id) != each]
         given_there = None if self._judge.given is None else frozenset(self._judge.given)
         theirs = new_keys(target, replace(there, added=unseen), key, born, given_there)
@@ -365,7 +365,7 @@ class IndexMerge:
 class Indices:
     """The indices of all sides, and what is needed to merge them."""
 
-    work: Work
+    work: BranchWork
     newest: Manifest
     fields: FieldMessages
     """The fields of the target's next version."""
@@ -497,7 +497,7 @@ class NewKeys:
 
 def new_keys(
     snapshot: Snapshot,
-    net: Net,
+    diff: FragmentDiff,
     key: Sequence[FieldId],
     born: int,
     given: frozenset[FieldId] | None,
@@ -505,8 +505,8 @@ def new_keys(
     """The rows of a side that may have keys which were not there at the fork; None for a side that
     has none, or not all columns of the key.
 
-    ``net`` is what became of its fragments, ``born`` the first row id after the fork, ``given`` the
-    columns in which rows of before got other values, None if any may be among them.
+    ``diff`` is what became of its fragments, ``born`` the first row id after the fork, ``given``
+    the columns in which rows of before got other values, None if any may be among them.
     """
     found = key_of(snapshot.schema, key)
     if found is None:
@@ -515,10 +515,10 @@ def new_keys(
     is_stable = snapshot.manifest.has_stable_row_ids
     only_born = is_stable and given is not None and parts.isdisjoint(given)
     fragments = [
-        each for each in net.added if not only_born or _has_born(RowFacts(snapshot, each), born)
+        each for each in diff.added if not only_born or _has_born(RowFacts(snapshot, each), born)
     ]
     if not only_born:
-        pairs = ((each.then, each.now) for each in net.changed)
+        pairs = ((each.then, each.now) for each in diff.changed)
         fragments += [now for then, now in pairs if not parts.isdisjoint(changed_fields(then, now))]
     if not fragments:
         return None

@@ -39,7 +39,7 @@ from lancewood.format.refs import encode_tag, tag_key
 from lancewood.jobs.compose.next_version import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY
 from lancewood.jobs.counts import Published
 from lancewood.jobs.job import CommitOptions
-from lancewood.jobs.publish.branch_work import Work, load_work
+from lancewood.jobs.publish.branch_work import BranchWork, load_work
 from lancewood.jobs.publish.closed_branch import (
     check_nothing_is_late,
     close,
@@ -216,7 +216,7 @@ class _Publishing:
             )
 
     def _prepare(
-        self, work: Work, closing: Closing | None = None
+        self, work: BranchWork, closing: Closing | None = None
     ) -> tuple[Publication | None, Snapshot]:
         if not self.dry_run:
             mend_record(self.main.store, work.first, work.fork)

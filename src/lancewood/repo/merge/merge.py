@@ -31,8 +31,8 @@ from lancewood.errors import (
 from lancewood.git.history import is_ancestor, merge_bases
 from lancewood.git.objects import Signature
 from lancewood.git.values import Hash
-from lancewood.jobs.merge.row_merge import Uniting
-from lancewood.jobs.publish.branch_work import Work
+from lancewood.jobs.merge.row_merge import RowMerge
+from lancewood.jobs.publish.branch_work import BranchWork
 from lancewood.model.refs import MAIN
 from lancewood.repo.commit.swapping import FileChange, FilesBeside
 from lancewood.repo.commit.transaction import Pending, Transaction
@@ -100,7 +100,7 @@ def merge(
         try:
             done = task.run(dry_run=dry_run)
         except ConflictError as conflict:
-            is_meanwhile = task.has_united and isinstance(conflict, RetryableConflictError)
+            is_meanwhile = task.has_row_merges and isinstance(conflict, RetryableConflictError)
             if context.tip(into) == task.tip and not is_meanwhile:
                 raise
             continue
@@ -116,9 +116,9 @@ def merge(
     )
 
 
-def find_unitings(
+def find_row_merges(
     context: RepoContext, name: str, into: str, rows: RowMerges, table: str | None = None
-) -> dict[str, Uniting]:
+) -> dict[str, RowMerge]:
     """The tables that a merge would merge by rows, or one of them; nothing is changed.
 
     Raises IncompatibleConflictError for those that it would refuse otherwise.
@@ -128,7 +128,7 @@ def find_unitings(
     changes = _MergeTransaction(context, into, "merge", by, merged=(theirs,))
     rows = rows.with_decisions(context, kept)
     task = _Merging(context, name, into, changes.tip, theirs, by, False, changes, rows)
-    return task.unitings(table)
+    return task.row_merges(table)
 
 
 @dataclass
@@ -147,10 +147,10 @@ class _Merging:
     rows: RowMerges
     bases: tuple[Hash, ...] = ()
     judged: dict[str, JudgedWork | JudgedUnion | None] = field(default_factory=dict)
-    works: dict[str, Work] = field(default_factory=dict)
+    works: dict[str, BranchWork] = field(default_factory=dict)
 
     @property
-    def has_united(self) -> bool:
+    def has_row_merges(self) -> bool:
         """Whether tables were merged by rows."""
         return any(isinstance(each, JudgedUnion) for each in self.judged.values())
 
@@ -179,12 +179,12 @@ class _Merging:
             return with_merged(made, self.name, self.judged, self.rows)
         return self._committed(steps)
 
-    def unitings(self, table: str | None) -> dict[str, Uniting]:
+    def row_merges(self, table: str | None) -> dict[str, RowMerge]:
         """The tables that are merged by rows, or one of them, before anything is decided."""
         if self.tip is None:
             return {}
         self.bases = tuple(merge_bases(self.context.git.objects, self.tip, self.theirs))
-        refusals, found = Refusals(), dict[str, Uniting]()
+        refusals, found = Refusals(), dict[str, RowMerge]()
         for each in self._steps(dry_run=True):
             if table not in (None, each.name):
                 continue
@@ -192,7 +192,7 @@ class _Merging:
                 if each.done is TableDone.PUBLISHED and self._published(each, dry_run=True) is None:
                     continue
                 if each.done in (TableDone.PUBLISHED, TableDone.MERGED):
-                    found[each.name] = self._uniting(each, dry_run=True)
+                    found[each.name] = self._row_merge(each, dry_run=True)
             except LancewoodError as error:
                 refusals.add(each.name, error)
         self.rows.check_columns(self._refused())
@@ -227,20 +227,20 @@ class _Merging:
         try:
             work = self._work(step, dry_run=dry_run)
         except IncompatibleConflictError as refusal:
-            if not self._may_unite(step):
+            if not self._may_merge_rows(step):
                 raise
             return replace(step, done=TableDone.MERGED, refusal=refusal.message)
         if work is not None:
             self.works[step.name] = work
         return step
 
-    def _may_unite(self, step: TableMerge) -> bool:
+    def _may_merge_rows(self, step: TableMerge) -> bool:
         """What is squashed is merged by rows only where it is said what decides."""
         is_asked = not self.changes.is_squashed or self.rows.resolve_of(step.name).is_any
         is_kept = is_asked and step.name not in self.changes.only_committed
         return is_kept and step.ours is not None and step.base is not None
 
-    def _work(self, step: TableMerge, *, dry_run: bool) -> Work | None:
+    def _work(self, step: TableMerge, *, dry_run: bool) -> BranchWork | None:
         """The work to publish; what has not landed lands first. A dry run lands nothing, and has
         None for such work: it cannot be judged yet."""
         assert step.theirs is not None
@@ -313,9 +313,9 @@ class _Merging:
                 return step
             step = replace(step, done=TableDone.MERGED, refusal=refusal)
         if step.done is TableDone.MERGED:
-            uniting = self._uniting(step, dry_run=dry_run)
+            row_merge = self._row_merge(step, dry_run=dry_run)
             is_merge = not self.changes.is_squashed
-            judged = self.rows.judge(uniting, dry_run=dry_run, is_merge=is_merge)
+            judged = self.rows.judge(row_merge, dry_run=dry_run, is_merge=is_merge)
             self.judged[step.name] = judged
         return step
 
@@ -340,13 +340,13 @@ class _Merging:
                 raise IncompatibleConflictError(
                     f"{MADE_TWICE}. It says: {conflict.message}", **conflict.facts
                 ) from conflict
-            if not self._may_unite(step):
+            if not self._may_merge_rows(step):
                 raise
             del self.works[step.name]
             return conflict.message
         return None
 
-    def _uniting(self, step: TableMerge, *, dry_run: bool) -> Uniting:
+    def _row_merge(self, step: TableMerge, *, dry_run: bool) -> RowMerge:
         """The states of a table that meet; raises what it is refused with if their rows cannot be
         told apart."""
         assert step.ours is not None, "both sides have it"
@@ -360,7 +360,7 @@ class _Merging:
             ours = standing(self.context, self.into, step.name, self.tip)
         else:
             ours = self._head(step.name, step.ours)
-        found = None if base is None else self.rows.uniting(step.name, base, ours, theirs)
+        found = None if base is None else self.rows.row_merge(step.name, base, ours, theirs)
         if found is None:
             raise IncompatibleConflictError(step.refusal)
         return found
@@ -423,7 +423,7 @@ class _MergeTransaction(Transaction):
     """The commit of a merge; none if another process merged the same meanwhile."""
 
     only_committed: frozenset[str] = frozenset()
-    works: Mapping[str, Work] = MappingProxyType({})
+    works: Mapping[str, BranchWork] = MappingProxyType({})
 
     @property
     def is_squashed(self) -> bool:

@@ -35,11 +35,11 @@ from lancewood.git.values import Hash
 from lancewood.jobs.diff import nothing_before
 from lancewood.jobs.merge.decisions import Decision, decided
 from lancewood.jobs.merge.merge_bases import Bases
-from lancewood.jobs.merge.merge_branch import united_config
-from lancewood.jobs.merge.merged_version import Union
+from lancewood.jobs.merge.merge_branch import merged_config
+from lancewood.jobs.merge.merged_version import MergedVersion
 from lancewood.jobs.merge.resolve import EACH, Resolve, decided_names, told_apart, value_columns
-from lancewood.jobs.merge.row_merge import Detect, Preparing, Uniting
-from lancewood.jobs.publish.branch_work import Work
+from lancewood.jobs.merge.row_merge import Detect, PreparedMerge, RowMerge
+from lancewood.jobs.publish.branch_work import BranchWork
 from lancewood.jobs.publish.prepare import prepare, prepare_again, publishing
 from lancewood.jobs.publish.publication import Publication
 from lancewood.jobs.runner import LocalRunner, Runner
@@ -64,7 +64,7 @@ class RowMerges:
     by_table: Mapping[str, Resolve] = field(default_factory=dict)
     """Rules of tables for which ``resolve`` does not count."""
     fitted: dict[str, Resolve] = field(default_factory=dict)
-    """What of ``resolve`` is about columns that other tables have; filled in by ``uniting``."""
+    """What of ``resolve`` is about columns that other tables have; filled in by ``row_merge``."""
     used: dict[str, set[str]] = field(default_factory=dict)
     """The conflicts of each table on which there were decisions; filled in by ``judge``."""
     left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -95,20 +95,20 @@ class RowMerges:
                 "both sides changed it, and detect='tables' makes that a conflict", conflicts=1
             )
 
-    def uniting(
+    def row_merge(
         self,
         table: str,
         base: Bases[Snapshot],
         ours: Snapshot,
         theirs: Snapshot,
-    ) -> Uniting | None:
+    ) -> RowMerge | None:
         """A merge of two states; None if their rows cannot be told apart."""
         if not all(map(_has_ids, (*base.all, ours, theirs))):
             return None
         if table not in self.by_table:
             self.fitted[table] = _fitting(self.resolve, base.first, ours, theirs)
         resolve = self.by_table.get(table) or self.fitted[table]
-        found = Uniting(base, ours, theirs, resolve, self.detect, table)
+        found = RowMerge(base, ours, theirs, resolve, self.detect, table)
         return decided(found, self.decisions.get(table, ()))
 
     @property
@@ -137,27 +137,29 @@ class RowMerges:
                 tables=sorted(self.fitted),
             )
 
-    def judge(self, uniting: Uniting, *, dry_run: bool, is_merge: bool) -> JudgedUnion | None:
+    def judge(self, row_merge: RowMerge, *, dry_run: bool, is_merge: bool) -> JudgedUnion | None:
         """The merge, prepared; None if it changes nothing. ``is_merge``: ours holds all of theirs
         afterwards. Raises MergeConflictError, and what planning the version after ours raises."""
-        ours = uniting.ours.manifest
-        preparing = Preparing(uniting, self.runner, writes=not dry_run)
-        found = preparing.gathered
-        self.used[uniting.table] = found.used
-        self.left_out[uniting.table] = preparing.left_out_indices
-        union = preparing.union({})
-        if union.head == HeadChanges() and not found.changes_rows:
-            preparing.discard()
+        ours = row_merge.ours.manifest
+        prepared = PreparedMerge(row_merge, self.runner, writes=not dry_run)
+        found = prepared.merged_rows
+        self.used[row_merge.table] = found.used
+        self.left_out[row_merge.table] = prepared.left_out_indices
+        version = prepared.version({})
+        if version.head == HeadChanges() and not found.changes_rows:
+            prepared.discard()
             return None
         if is_merge:
-            config = dict(ours.config if union.head.config is None else union.head.config)
-            union.head = replace(union.head, config=config | united_config(ours, uniting.theirs))
+            config = dict(ours.config if version.head.config is None else version.head.config)
+            version.head = replace(
+                version.head, config=config | merged_config(ours, row_merge.theirs)
+            )
         try:
-            union.plan(ours)
+            version.plan(ours)
         except LancewoodError:
-            preparing.discard()
+            prepared.discard()
             raise
-        return JudgedUnion(uniting.ours, union, preparing)
+        return JudgedUnion(row_merge.ours, version, prepared)
 
 
 @dataclass
@@ -166,21 +168,21 @@ class JudgedUnion:
     them yet."""
 
     head: Snapshot
-    union: Union
-    preparing: Preparing
+    version: MergedVersion
+    prepared: PreparedMerge
 
     def stage(self, message: str) -> Stage:
         """The version after ours."""
         stage = Stage(self.head, message=message)
-        operation = self.union.plan(self.head.manifest).operation
-        told = self.union.properties
+        operation = self.version.plan(self.head.manifest).operation
+        told = self.version.properties
         version = self.head.manifest.version
-        stage.compose(Transaction(version, str(uuids.uuid4()), (operation,), told), self.union)
+        stage.compose(Transaction(version, str(uuids.uuid4()), (operation,), told), self.version)
         return stage
 
     def discard(self) -> None:
         """Remove what was written."""
-        self.preparing.discard()
+        self.prepared.discard()
 
 
 def with_merged(
@@ -191,10 +193,10 @@ def with_merged(
         (
             table,
             replace(
-                each.preparing.told(
+                each.prepared.told(
                     name,
-                    each.union.brought,
-                    each.union.uncovered_indices,
+                    each.version.brought,
+                    each.version.uncovered_indices,
                     dry_run=made.is_dry_run,
                 ),
                 stale=rows.stale_of(table),
@@ -354,7 +356,7 @@ class JudgedWork:
         return stage
 
 
-def judge_published(main: Location, work: Work) -> JudgedWork | None:
+def judge_published(main: Location, work: BranchWork) -> JudgedWork | None:
     """The work of a branch, judged against the newest version of its target; None if it changes
     nothing. Raises ConflictError."""
     publication, newest = prepare(main, work, LocalRunner())
@@ -364,7 +366,7 @@ def judge_published(main: Location, work: Work) -> JudgedWork | None:
     return JudgedWork(newest, publication)
 
 
-def judge_repeated(main: Location, work: Work, head: Snapshot) -> JudgedWork | None:
+def judge_repeated(main: Location, work: BranchWork, head: Snapshot) -> JudgedWork | None:
     """A part of a branch's work, judged against a version with the content that the part began
     with; None if it changes nothing. Raises ConflictError."""
     publication = prepare_again(main, work, head, LocalRunner())

@@ -33,7 +33,7 @@ from lancewood.engine.snapshot import (
 from lancewood.engine.versions import load_branch, versions_since
 from lancewood.errors import IncompatibleConflictError, LancewoodError, RetryableConflictError
 from lancewood.format.manifest import content_digest
-from lancewood.jobs.publish.branch_work import Held, Work, load_work, load_work_onto
+from lancewood.jobs.publish.branch_work import BranchWork, HeldWork, load_work, load_work_onto
 from lancewood.model.ids import Version, is_detached
 from lancewood.model.manifest import Manifest
 from lancewood.model.refs import BranchName, called
@@ -251,7 +251,7 @@ class MergePlan:
 
 def find_work(
     context: RepoContext, head: Snapshot, base: Pin | None, target: BranchName | None
-) -> Work:
+) -> BranchWork:
     """The work up to a version, to be published on an ancestor branch of the table; ``base`` is
     what both commits have in common.
 
@@ -270,12 +270,12 @@ def find_work(
     return work
 
 
-def writes_over(work: Work) -> bool:
+def writes_over(work: BranchWork) -> bool:
     """Whether the work replaces the whole table, as making a new one of the same name does."""
     return any(isinstance(each.operation, Overwrite) for each in work.steps)
 
 
-def check_only_committed(name: str, work: Work, target: Manifest) -> None:
+def check_only_committed(name: str, work: BranchWork, target: Manifest) -> None:
     """Raise RetryableConflictError if rows were written to the target beside the repository since
     the work began."""
     if target.version == work.fork:
@@ -299,10 +299,10 @@ def check_nothing_beside(name: str, table: Table) -> None:
     check_only_committed(name, work, target.manifest)
 
 
-def _check_new(base: Pin, version: Version, work: Work) -> None:
+def _check_new(base: Pin, version: Version, work: BranchWork) -> None:
     if base.branch is None:
         return
-    merged = Held(base.branch, Version(version - 1), version)
+    merged = HeldWork(base.branch, Version(version - 1), version)
     if any(each.meets(merged) for each in work.own):
         raise IncompatibleConflictError(
             f"its {called(base.branch)} went on after it was merged up to version {version}, and "
@@ -311,7 +311,7 @@ def _check_new(base: Pin, version: Version, work: Work) -> None:
         )
 
 
-def _check_same(base: Snapshot, work: Work) -> None:
+def _check_same(base: Snapshot, work: BranchWork) -> None:
     if not same_content(base, work.first):
         raise IncompatibleConflictError(
             f"its {called(work.branch)} began at version {work.fork} of {called(work.parent)}, "
@@ -321,7 +321,7 @@ def _check_same(base: Snapshot, work: Work) -> None:
         )
 
 
-def _check_not_back(target: Snapshot, work: Work) -> None:
+def _check_not_back(target: Snapshot, work: BranchWork) -> None:
     """The target must still have what it had when the branch was made from it."""
     for version in versions_since(target.location.store, work.fork, target.scheme).versions:
         operations = target.transaction_of(version).operations

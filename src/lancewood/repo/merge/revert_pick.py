@@ -27,7 +27,7 @@ from lancewood.errors import (
 from lancewood.git.objects import Commit, Signature
 from lancewood.git.values import Hash
 from lancewood.jobs.merge.merge_bases import Bases
-from lancewood.jobs.merge.row_merge import Uniting
+from lancewood.jobs.merge.row_merge import RowMerge
 from lancewood.jobs.publish.branch_work import load_part, load_work, load_work_onto
 from lancewood.model.refs import called
 from lancewood.repo.commit.swapping import FileChange
@@ -97,7 +97,7 @@ def find_redone(
     verb: Literal["revert", "cherry_pick"],
     rows: RowMerges,
     table: str | None = None,
-) -> dict[str, Uniting]:
+) -> dict[str, RowMerge]:
     """The tables that a revert or a pick would merge by rows, or one of them; nothing is changed.
 
     Raises IncompatibleConflictError for those that it would refuse otherwise.
@@ -105,7 +105,7 @@ def find_redone(
     commit = context.git.objects.commit(context.commit(revision))
     make = _reverting if verb == "revert" else _picking
     task = make(context, branch, revision, commit, rows, dry_run=True)
-    return task.unitings(context.tip(branch), table)
+    return task.row_merges(context.tip(branch), table)
 
 
 def _reverting(
@@ -172,7 +172,7 @@ class _Step:
     stage: Callable[[], Stage] | None = None
     uri: str = ""
     is_new: bool = False
-    uniting: Uniting | None = None
+    row_merge: RowMerge | None = None
     """What is merged by rows, before it is judged."""
 
 
@@ -242,10 +242,10 @@ class _Redoing:
         made = replace(changes.commit(), done=done)
         return with_merged(made, self.revision, self.unions, self.rows)
 
-    def unitings(self, tip: Hash | None, table: str | None) -> dict[str, Uniting]:
+    def row_merges(self, tip: Hash | None, table: str | None) -> dict[str, RowMerge]:
         """The tables that are merged by rows, or one of them, before anything is decided."""
         steps = self._steps(tip, only=table, judges=False)
-        return {name: each.uniting for name, each in steps.items() if each.uniting is not None}
+        return {name: each.row_merge for name, each in steps.items() if each.row_merge is not None}
 
     def _steps(
         self, tip: Hash | None, *, only: str | None = None, judges: bool = True
@@ -257,8 +257,8 @@ class _Redoing:
                 continue
             try:
                 step = self._step(each, tip)
-                if judges and step is not None and step.uniting is not None:
-                    step = self._judged(each.name, step, step.uniting)
+                if judges and step is not None and step.row_merge is not None:
+                    step = self._judged(each.name, step, step.row_merge)
                 if step is not None:
                     steps[each.name] = step
             except _WaitsToLandError:
@@ -319,14 +319,14 @@ class _Redoing:
         else:
             ours = writable_head(context, self.branch, tip, name, now)
         before, theirs = (pinned_state(context, each) for each in (base, wanted))
-        uniting = self.rows.uniting(name, Bases(before), ours, theirs)
-        if uniting is None:
+        row_merge = self.rows.row_merge(name, Bases(before), ours, theirs)
+        if row_merge is None:
             raise refusal
-        return _Step(TableDone.MERGED, uri=now.uri, uniting=uniting)
+        return _Step(TableDone.MERGED, uri=now.uri, row_merge=row_merge)
 
-    def _judged(self, name: str, step: _Step, uniting: Uniting) -> _Step | None:
+    def _judged(self, name: str, step: _Step, row_merge: RowMerge) -> _Step | None:
         """What is merged by rows, prepared; None if it changes nothing."""
-        judged = self.rows.judge(uniting, dry_run=self.dry_run, is_merge=False)
+        judged = self.rows.judge(row_merge, dry_run=self.dry_run, is_merge=False)
         if judged is None:
             return None
         self.unions[name] = judged

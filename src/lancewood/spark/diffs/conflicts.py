@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from lancewood.external.base import ManifestStore
 from lancewood.jobs.merge.merge_branch import BranchMerge
-from lancewood.jobs.merge.row_merge import Uniting
-from lancewood.jobs.merge.row_tasks import UnitingShape, conflict_batches
+from lancewood.jobs.merge.row_merge import RowMerge
+from lancewood.jobs.merge.row_tasks import MergeShape, conflict_batches
 from lancewood.spark.diffs.diff import check_reachable
 from lancewood.spark.diffs.work import explained
 from lancewood.spark.reading.task import pack, sized, unpack
@@ -63,13 +63,17 @@ def conflicts(
     )
     check_reachable(table._snapshot)
     asked = BranchMerge.asked(table._snapshot, name, into, resolve, detect)
-    return _frame(spark, asked.uniting() or asked.nothing())
+    return _frame(spark, asked.row_merge() or asked.nothing())
 
 
-def _frame(spark: SparkSession, uniting: Uniting) -> DataFrame:
+def _frame(spark: SparkSession, row_merge: RowMerge) -> DataFrame:
     running = slots(spark)
-    work = ConflictWork(uniting.shape, Reading(uniting.shape.deciding.shape.schema))
-    messages = [pack(portion) for met in uniting.met() for _, portion in uniting.cut(met, running)]
+    work = ConflictWork(row_merge.shape, Reading(row_merge.shape.resolver.shape.schema))
+    messages = [
+        pack(portion)
+        for touched in row_merge.touched()
+        for _, portion in row_merge.cut(touched, running)
+    ]
     run: Any = partial(conflict_tasks, work)
     run.__name__ = work.name
     return spread(spark, messages).mapInArrow(run, work.reading.spark)
@@ -79,7 +83,7 @@ def _frame(spark: SparkSession, uniting: Uniting) -> DataFrame:
 class ConflictWork:
     """What all tasks share. Pickles; the states in the shape have no fragments."""
 
-    shape: UnitingShape
+    shape: MergeShape
     reading: Reading
 
     @property

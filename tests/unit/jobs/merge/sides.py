@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lancewood.jobs.merge.conflicts import SideRows, Sides
 from lancewood.jobs.merge.resolve import Resolve
-from lancewood.jobs.merge.row_resolver import Decided, Fate
+from lancewood.jobs.merge.row_resolver import ResolvedRows, RowFate
 
 Row: TypeAlias = Mapping[str, Any] | None
 Three: TypeAlias = tuple[Row, Row, Row]
@@ -31,22 +31,22 @@ def sides_of(rows: Sequence[Three], schema: pa.Schema, first: int = 0) -> Sides:
     return Sides(np.arange(first, first + len(rows), dtype=np.uint64), base, ours, theirs)
 
 
-def results(decided: Decided, rows: Sequence[Three]) -> list[Any]:
+def results(decided: ResolvedRows, rows: Sequence[Three]) -> list[Any]:
     """What became of each row: the row, None if it is not there, or the cells in conflict."""
     written = iter(decided.written.to_pylist())
     conflicts = iter(decided.conflicts.to_pylist())
     found: list[Any] = []
     for fate, (_, ours, theirs) in zip(decided.fates.tolist(), rows, strict=True):
-        if fate == Fate.OURS:
+        if fate == RowFate.OURS:
             found.append(ours)
-        elif fate == Fate.THEIRS:
+        elif fate == RowFate.THEIRS:
             assert theirs is not None
             found.append(theirs)
-        elif fate == Fate.WRITTEN:
+        elif fate == RowFate.WRITTEN:
             found.append(next(written))
             assert not same_rows(found[-1], ours)
             assert not same_rows(found[-1], theirs)
-        elif fate == Fate.GONE:
+        elif fate == RowFate.GONE:
             assert ours is not None
             found.append(None)
         else:

@@ -17,9 +17,9 @@ import pytest
 import lancewood as lw
 from lancewood.errors import InvalidInputError
 from lancewood.format.schema import decode_schema
-from lancewood.jobs.merge.merged_columns import UnitedColumns, unite_columns
+from lancewood.jobs.merge.merged_columns import MergedColumns, merge_columns
 from lancewood.rules.lineage import is_held
-from lancewood.rules.uniting_columns import SchemaConflict, SchemaDecisions
+from lancewood.rules.merged_schema import SchemaConflict, SchemaDecisions
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 POINT = pa.struct([("x", pa.int64()), ("y", pa.int64())])
@@ -51,10 +51,10 @@ class Sides:
     ours: lw.Table
     theirs: lw.Table
 
-    def unite(self, schema: SchemaDecisions = None) -> UnitedColumns:
+    def unite(self, schema: SchemaDecisions = None) -> MergedColumns:
         """The schemas united, and seen to be one that a manifest may have."""
         base, ours, theirs = (each._snapshot for each in (self.base, self.ours, self.theirs))
-        united = unite_columns(base, ours, theirs, schema)
+        united = merge_columns(base, ours, theirs, schema)
         assert decode_schema(united.fields, united.metadata) == united.schema
         given = {each.id for each in ours.schema.walk()}
         for old, new in united.theirs_ids.items():
@@ -135,15 +135,15 @@ def sides(tmp_path: Path) -> Callable[..., Sides]:
 Make = Callable[..., Sides]
 
 
-def names(united: UnitedColumns) -> list[str]:
+def names(united: MergedColumns) -> list[str]:
     return [each.field.name for each in united.columns]
 
 
-def types(united: UnitedColumns) -> dict[str, str]:
+def types(united: MergedColumns) -> dict[str, str]:
     return {each.field.name: each.field.logical_type for each in united.columns}
 
 
-def column(united: UnitedColumns, name: str) -> Any:
+def column(united: MergedColumns, name: str) -> Any:
     return next(each for each in united.columns if each.field.name == name)
 
 
@@ -570,7 +570,7 @@ def test_a_field_that_one_side_casts_inside_a_struct_has_a_new_id(sides: Make) -
 
 def test_without_a_base_columns_are_the_same_by_their_names(sides: Make) -> None:
     both = sides(added("mine"), added("other"))
-    united = unite_columns(None, both.ours._snapshot, both.theirs._snapshot)
+    united = merge_columns(None, both.ours._snapshot, both.theirs._snapshot)
     assert names(united) == [*ROWS.schema.names, "mine", "other"]
     assert all(each.base is None for each in united.columns)
     assert united.conflicts == ()
@@ -601,7 +601,7 @@ def test_columns_of_a_base_on_the_other_branch_are_known_by_name(tmp_path: Path)
     theirs = start.branches.create("trial").add_columns(FLOAT)
     ours = start.add_columns(pa.schema([("mine", pa.float32())])).add_columns(FLOAT)
     later = theirs.rename_column("score", "points")
-    united = unite_columns(theirs._snapshot, ours._snapshot, later._snapshot)
+    united = merge_columns(theirs._snapshot, ours._snapshot, later._snapshot)
     assert names(united) == [*ROWS.schema.names, "mine", "points"]
     assert united.conflicts == ()
     assert united.lost == ()

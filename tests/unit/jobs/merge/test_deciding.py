@@ -17,7 +17,7 @@ from tests.unit.jobs.merge.sides import Row, Three, merged, results, same_result
 from lancewood.engine.rows import Ids
 from lancewood.jobs.merge.conflicts import OpaqueCells, SideRows, Sides
 from lancewood.jobs.merge.resolve import Resolve
-from lancewood.jobs.merge.row_resolver import Decided, Deciding, Fate
+from lancewood.jobs.merge.row_resolver import ResolvedRows, RowFate, RowResolver
 
 BIRDS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("seen", pa.int64())])
 NAN = float("nan")
@@ -27,17 +27,17 @@ def bird(name: str | None = "owl", seen: int | None = 1) -> Row:
     return {"id": 7, "name": name, "seen": seen}
 
 
-def decide(*rows: Three, resolve: Any = None, by_rows: bool = False) -> Decided:
-    deciding = Deciding(BIRDS, Resolve.of(resolve), (("id",),), "birds", by_rows)
+def decide(*rows: Three, resolve: Any = None, by_rows: bool = False) -> ResolvedRows:
+    deciding = RowResolver(BIRDS, Resolve.of(resolve), (("id",),), "birds", by_rows)
     return deciding.decide(sides_of(rows, BIRDS))
 
 
 B = bird()
 LINES: dict[str, tuple[Three, Any]] = {
-    "nowhere": ((None, None, None), Fate.OURS),
-    "inserted by theirs": ((None, None, B), Fate.THEIRS),
-    "inserted by ours": ((None, B, None), Fate.OURS),
-    "inserted by both, equal": ((None, B, B), Fate.OURS),
+    "nowhere": ((None, None, None), RowFate.OURS),
+    "inserted by theirs": ((None, None, B), RowFate.THEIRS),
+    "inserted by ours": ((None, B, None), RowFate.OURS),
+    "inserted by both, equal": ((None, B, B), RowFate.OURS),
     "inserted by both, other cells": (
         (None, B, bird(name="auk")),
         ("insert/insert", ["name"]),
@@ -46,27 +46,27 @@ LINES: dict[str, tuple[Three, Any]] = {
         (None, bird(seen=None), B),
         ("insert/insert", ["seen"]),
     ),
-    "same in both": ((B, B, B), Fate.OURS),
-    "updated by theirs": ((B, B, bird(name="auk")), Fate.THEIRS),
-    "nulled by theirs": ((B, B, bird(name=None)), Fate.THEIRS),
-    "deleted by theirs": ((B, B, None), Fate.GONE),
-    "updated by ours": ((B, bird(name="auk"), B), Fate.OURS),
+    "same in both": ((B, B, B), RowFate.OURS),
+    "updated by theirs": ((B, B, bird(name="auk")), RowFate.THEIRS),
+    "nulled by theirs": ((B, B, bird(name=None)), RowFate.THEIRS),
+    "deleted by theirs": ((B, B, None), RowFate.GONE),
+    "updated by ours": ((B, bird(name="auk"), B), RowFate.OURS),
     "updated by both, different cells": (
         (B, bird(name="auk"), bird(seen=2)),
         bird(name="auk", seen=2),
     ),
     "updated by both, the same change": (
         (B, bird(name="auk"), bird(name="auk")),
-        Fate.OURS,
+        RowFate.OURS,
     ),
-    "nulled by both": ((B, bird(name=None), bird(name=None)), Fate.OURS),
+    "nulled by both": ((B, bird(name=None), bird(name=None)), RowFate.OURS),
     "updated by both, theirs did more": (
         (B, bird(name="auk"), bird(name="auk", seen=2)),
-        Fate.THEIRS,
+        RowFate.THEIRS,
     ),
     "updated by both, ours did more": (
         (B, bird(name="auk", seen=2), bird(name="auk")),
-        Fate.OURS,
+        RowFate.OURS,
     ),
     "updated by both, other cells": (
         (B, bird(name="auk"), bird(name="hen", seen=2)),
@@ -82,8 +82,8 @@ LINES: dict[str, tuple[Three, Any]] = {
     ),
     "updated by ours, deleted by theirs": ((B, bird(seen=2), None), ("update/delete", [])),
     "deleted by ours, updated by theirs": ((B, None, bird(seen=2)), ("delete/update", [])),
-    "deleted by ours, only rewritten by theirs": ((B, None, B), Fate.OURS),
-    "deleted by both": ((B, None, None), Fate.OURS),
+    "deleted by ours, only rewritten by theirs": ((B, None, B), RowFate.OURS),
+    "deleted by both": ((B, None, None), RowFate.OURS),
 }
 
 
@@ -92,14 +92,14 @@ def test_each_line_of_the_table_of_row_states(line: str) -> None:
     three, expected = LINES[line]
     decided = decide(three)
     (fate,) = decided.fates.tolist()
-    if isinstance(expected, Fate):
+    if isinstance(expected, RowFate):
         assert fate == expected
         assert (decided.written.num_rows, decided.conflicts.num_rows) == (0, 0)
     elif isinstance(expected, tuple):
-        assert fate == Fate.CONFLICT
+        assert fate == RowFate.CONFLICT
         assert results(decided, [three]) == [expected]
     else:
-        assert fate == Fate.WRITTEN
+        assert fate == RowFate.WRITTEN
         assert decided.written.to_pylist() == [expected]
         assert decided.joined == 1
 
@@ -122,14 +122,14 @@ def test_a_conflict_is_shown_with_all_three_sides_and_the_key() -> None:
         "theirs": bird(name="auk"),
     }
     assert (second["_rowid"], second["_columns"]) == (1, ["seen"])
-    alone = Deciding(BIRDS).decide(sides_of([three], BIRDS))
+    alone = RowResolver(BIRDS).decide(sides_of([three], BIRDS))
     assert "key" not in alone.conflicts.schema.names
 
 
 def test_a_key_inside_a_struct_is_shown_by_its_path() -> None:
     schema = pa.schema([("of", pa.struct([("id", pa.int64())])), ("n", pa.int64())])
     rows: list[Three] = [({"of": {"id": 1}, "n": 0}, None, {"of": {"id": 1}, "n": 1})]
-    found = Deciding(schema, key=(("of", "id"),)).decide(sides_of(rows, schema))
+    found = RowResolver(schema, key=(("of", "id"),)).decide(sides_of(rows, schema))
     assert found.conflicts.column("key").to_pylist() == [{"of.id": 1}]
 
 
@@ -138,10 +138,10 @@ def test_by_rows_every_row_that_both_changed_is_a_conflict_in_all_cells_that_dif
     equal = (B, bird(name="auk"), bird(name="auk"))
     only_one = (B, B, bird(seen=2))
     found = decide(different, equal, only_one, by_rows=True)
-    assert found.fates.tolist() == [Fate.CONFLICT, Fate.OURS, Fate.THEIRS]
+    assert found.fates.tolist() == [RowFate.CONFLICT, RowFate.OURS, RowFate.THEIRS]
     assert found.conflicts.column("_columns").to_pylist() == [["name", "seen"]]
     taken = decide(different, by_rows=True, resolve="theirs")
-    assert taken.fates.tolist() == [Fate.THEIRS]
+    assert taken.fates.tolist() == [RowFate.THEIRS]
 
 
 def test_rows_without_any_are_decided_too() -> None:
@@ -223,7 +223,7 @@ def test_random_rows_of_all_types_become_what_a_plain_rule_says(
         )
         rows = random_rows(chance, schema, chance.randrange(40))
         resolve = Resolve.of(strategy)
-        decided = Deciding(schema, resolve, by_rows=by_rows).decide(sides_of(rows, schema))
+        decided = RowResolver(schema, resolve, by_rows=by_rows).decide(sides_of(rows, schema))
         found = results(decided, shown_again(rows, schema))
         for three, result in zip(shown_again(rows, schema), found, strict=True):
             expected = merged(three, resolve, by_rows=by_rows)
@@ -259,9 +259,9 @@ def test_rows_may_be_slices_of_others_and_dictionaries_in_any_order() -> None:
     words = pa.DictionaryArray.from_arrays(pa.array([0, 0, 0], pa.int8()), ["b", "a", "z"])
     ours = SideRows(plain.ours.values.set_column(0, schema.field(0), words), plain.ours.there)
     other = Sides(plain.ids, plain.base, ours, plain.theirs)
-    deciding = Deciding(schema, table="t")
+    deciding = RowResolver(schema, table="t")
     expected = deciding.decide(plain)
-    assert expected.fates.tolist() == [Fate.CONFLICT, Fate.CONFLICT, Fate.WRITTEN]
+    assert expected.fates.tolist() == [RowFate.CONFLICT, RowFate.CONFLICT, RowFate.WRITTEN]
     for each in (sliced, other):
         found = deciding.decide(each)
         assert found.fates.tolist() == expected.fates.tolist()
@@ -274,7 +274,7 @@ def of_sides(ids: Ids, sides: list[SideRows]) -> Sides:
     return Sides(ids, base, ours, theirs)
 
 
-def names_in(decided: Decided) -> list[str]:
+def names_in(decided: ResolvedRows) -> list[str]:
     found: list[str] = decided.conflicts.column("_conflict").to_pylist()
     return found
 
@@ -284,14 +284,14 @@ def test_a_conflict_keeps_its_name_wherever_its_row_and_its_columns_stand() -> N
     schema = pa.schema([(f"c{at}", each) for at, each in enumerate(VALUES)])
     rows = [each for each in random_rows(chance, schema, 60) if all(each)]
     sides = sides_of(rows, schema)
-    names = names_in(Deciding(schema, table="t").decide(sides))
+    names = names_in(RowResolver(schema, table="t").decide(sides))
     assert len(set(names)) == len(names) > 10
     turned = sides.take(np.arange(len(rows))[::-1].copy())
-    assert names_in(Deciding(schema, table="t").decide(turned)) == names[::-1]
+    assert names_in(RowResolver(schema, table="t").decide(turned)) == names[::-1]
     sliced = of_sides(
         sides.ids[9:], [SideRows(each.values.slice(9), each.there[9:]) for each in sides.each]
     )
-    left = names_in(Deciding(schema, table="t").decide(sliced))
+    left = names_in(RowResolver(schema, table="t").decide(sliced))
     assert left
     assert names[-len(left) :] == left
     order = schema.names[::-1]
@@ -299,8 +299,8 @@ def test_a_conflict_keeps_its_name_wherever_its_row_and_its_columns_stand() -> N
         sides.ids, [SideRows(each.values.select(order), each.there) for each in sides.each]
     )
     mixed = pa.schema([schema.field(each) for each in order])
-    assert names_in(Deciding(mixed, table="t").decide(other)) == names
-    by_rows = names_in(Deciding(schema, table="t", by_rows=True).decide(sides))
+    assert names_in(RowResolver(mixed, table="t").decide(other)) == names
+    by_rows = names_in(RowResolver(schema, table="t", by_rows=True).decide(sides))
     assert [each for each in by_rows if each in names] == names
 
 
@@ -316,7 +316,7 @@ def test_the_name_of_a_conflict_is_the_same_for_ever() -> None:
     row = {"n": 1, "f": NAN, "s": "é", "l": [{"x": 1}, None, {"x": None}]}
     long = {**row, "s": "e" * 1000}
     rows: list[Three] = [(row, {**row, "n": 2}, {**row, "n": 3}), (row, None, long)]
-    found = Deciding(schema, table="birds").decide(sides_of(rows, schema))
+    found = RowResolver(schema, table="birds").decide(sides_of(rows, schema))
     assert names_in(found) == ["1c7641f262440791", "85fd064cf21d4bcf"]
 
 
@@ -332,7 +332,7 @@ def test_the_name_of_a_conflict_tells_no_values_apart_that_are_equal() -> None:
             )
             for n in range(3)
         ]
-        names.append(names_in(Deciding(schema).decide(of_sides(np.zeros(2, np.uint64), sides))))
+        names.append(names_in(RowResolver(schema).decide(of_sides(np.zeros(2, np.uint64), sides))))
     assert names[0] == names[1]
     assert len(set(names[0])) == 2
 
@@ -349,7 +349,7 @@ def test_the_name_of_a_conflict_changes_with_all_that_it_is_about() -> None:
         "inserted": names_in(decide((None, *three[1:])))[0],
         "swapped": names_in(decide((B, three[2], three[1])))[0],
         "another row": names_in(decide((B, B, B), three))[0],
-        "another table": names_in(Deciding(BIRDS).decide(sides_of([three], BIRDS)))[0],
+        "another table": names_in(RowResolver(BIRDS).decide(sides_of([three], BIRDS)))[0],
     }
     assert len(set(names.values())) == len(names)
 
@@ -357,7 +357,7 @@ def test_the_name_of_a_conflict_changes_with_all_that_it_is_about() -> None:
 def test_a_column_without_values_makes_no_other_name() -> None:
     wide = pa.schema([*BIRDS, ("note", pa.string())])
     rows = [(B, bird(name="auk"), bird(name="hen"))]
-    both = (Deciding(each, table="t").decide(sides_of(rows, each)) for each in (BIRDS, wide))
+    both = (RowResolver(each, table="t").decide(sides_of(rows, each)) for each in (BIRDS, wide))
     one, other = map(names_in, both)
     assert one == other
 
@@ -378,15 +378,17 @@ def test_opaque_cells_are_chosen_and_not_read() -> None:
     rows: list[Three] = [(B, bird(name="auk"), B), (B, B, bird(seen=2)), (B, B, B), (B, B, B)]
     cells = masks([False, True, True, True], [True, False, True, False], [True, True, True, True])
     sides = opaque_sides(rows, cells)
-    deciding = Deciding(PHOTOS, opaque=frozenset({"photo"}))
+    deciding = RowResolver(PHOTOS, opaque=frozenset({"photo"}))
     found = deciding.decide(sides)
-    assert found.fates.tolist() == [*(Fate.WRITTEN, Fate.WRITTEN, Fate.CONFLICT, Fate.OURS)]
+    assert found.fates.tolist() == [
+        *(RowFate.WRITTEN, RowFate.WRITTEN, RowFate.CONFLICT, RowFate.OURS)
+    ]
     assert found.opaque["photo"].tolist() == [2, 1]
     assert found.written.schema.names == found.conflicts.schema.field("ours").type.names
     assert found.conflicts.column("_columns").to_pylist() == [["photo"]]
-    taken = Deciding(PHOTOS, Resolve.of({"photo": "base"}), opaque=frozenset({"photo"}))
+    taken = RowResolver(PHOTOS, Resolve.of({"photo": "base"}), opaque=frozenset({"photo"}))
     decided = taken.decide(sides)
-    assert decided.fates[2] == Fate.WRITTEN
+    assert decided.fates[2] == RowFate.WRITTEN
     assert decided.opaque["photo"].tolist() == [2, 1, 0]
 
 
@@ -396,16 +398,16 @@ def test_rows_that_are_opaque_as_a_whole_are_decided() -> None:
     cells = {"photo": masks([True, False], [True, True], [True, True])}
     sides = Sides(np.arange(2, dtype=np.uint64), side, side, side, cells)
     schema = pa.schema([("photo", pa.large_binary())])
-    found = Deciding(schema, opaque=frozenset({"photo"})).decide(sides)
-    assert found.fates.tolist() == [Fate.CONFLICT, Fate.THEIRS]
-    taken = Deciding(schema, Resolve.of("base"), opaque=frozenset({"photo"})).decide(sides)
-    assert taken.fates.tolist() == [Fate.WRITTEN, Fate.THEIRS]
+    found = RowResolver(schema, opaque=frozenset({"photo"})).decide(sides)
+    assert found.fates.tolist() == [RowFate.CONFLICT, RowFate.THEIRS]
+    taken = RowResolver(schema, Resolve.of("base"), opaque=frozenset({"photo"})).decide(sides)
+    assert taken.fates.tolist() == [RowFate.WRITTEN, RowFate.THEIRS]
     assert (taken.written.num_rows, taken.opaque["photo"].tolist()) == (1, [0])
 
 
 def test_it_decides_the_same_after_it_travelled() -> None:
     resolve = Resolve(columns={"name": "upper(theirs.name)"}, winner="theirs.seen > ours.seen")
-    deciding = Deciding(BIRDS, resolve, (("id",),), "birds")
+    deciding = RowResolver(BIRDS, resolve, (("id",),), "birds")
     rows: list[Three] = [(B, bird(name="auk", seen=3), bird(name="hen", seen=4))]
     sides = sides_of(rows, BIRDS)
     there = pickle.loads(pickle.dumps(deciding)).decide(sides)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lancewood.errors import InvalidInputError
-from lancewood.jobs.merge.decisions import Decision, united_rows, united_rules
+from lancewood.jobs.merge.decisions import Decision, merged_rows, merged_rules
 from lancewood.jobs.merge.resolve import Resolve
 
 VALUES: dict[str, tuple[Any, pa.DataType]] = {
@@ -51,7 +51,7 @@ def test_a_value_comes_back_with_its_type(name: str) -> None:
     given = pa.table(
         {"_conflict": ["a", "b"], "take": [None, "ours"], name: pa.array([value, None], kind)}
     )
-    found = united_rows([kept(Decision.of(Resolve(decisions=given)))], SCHEMA)
+    found = merged_rows([kept(Decision.of(Resolve(decisions=given)))], SCHEMA)
     assert found is not None
     assert found.equals(given.cast(found.schema))
     assert found.column(name).type == kind
@@ -78,12 +78,12 @@ def test_of_two_decisions_on_the_same_the_later_counts() -> None:
         Decision({"rows": "theirs", "columns": {"b": "theirs"}}),
         Decision.of(Resolve(decisions=[{"_conflict": "x", "n": 7}])),
     ]
-    rules = united_rules(decisions)
+    rules = merged_rules(decisions)
     assert (rules.rows, rules.columns) == ("theirs", {"a": "ours", "b": "theirs"})
-    found = united_rows(decisions, schema)
+    found = merged_rows(decisions, schema)
     assert found is not None
     assert found.to_pylist() == [{"_conflict": "x", "take": None, "n": 7}]
-    assert united_rows(decisions[:1], schema) is None
+    assert merged_rows(decisions[:1], schema) is None
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_what_is_no_decision_is_refused(document: dict[str, Any], why: str) -> N
 def test_a_value_that_does_not_fit_names_its_column(value: Any) -> None:
     decision = Decision.decode({"rows": [{"_conflict": "a", "values": {"n": value}}]})
     with pytest.raises(InvalidInputError, match="column 'n'"):
-        united_rows([decision], pa.schema([("n", pa.int64())]))
+        merged_rows([decision], pa.schema([("n", pa.int64())]))
     with pytest.raises(InvalidInputError, match="'n', which is not there"):
-        united_rows([decision], pa.schema([("m", pa.int64())]))
+        merged_rows([decision], pa.schema([("m", pa.int64())]))
 
 
 def test_what_json_cannot_hold_is_refused() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import lancewood as lw
 from lancewood.jobs.merge.merge_branch import BranchMerge
-from lancewood.jobs.merge.row_tasks import UnitingPortion, conflict_batches
+from lancewood.jobs.merge.row_tasks import MergePortion, conflict_batches
 
 
 def sent(path: Path, fragments: int) -> tuple[bytes, list[bytes]]:
@@ -18,10 +18,12 @@ def sent(path: Path, fragments: int) -> tuple[bytes, list[bytes]]:
     table = lw.create(path, ids, max_rows_per_file=100, fsync=False)
     table.branches.create("exp").update({"n": "1"}, "id < 10")
     table = table.update({"n": "2"}, "id < 10")
-    uniting = BranchMerge.asked(table._snapshot, "exp", None).uniting()
-    assert uniting is not None
-    portions = [portion for met in uniting.met() for _, portion in uniting.cut(met, 4)]
-    return pickle.dumps(uniting.shape), [*map(pickle.dumps, portions)]
+    row_merge = BranchMerge.asked(table._snapshot, "exp", None).row_merge()
+    assert row_merge is not None
+    portions = [
+        portion for touched in row_merge.touched() for _, portion in row_merge.cut(touched, 4)
+    ]
+    return pickle.dumps(row_merge.shape), [*map(pickle.dumps, portions)]
 
 
 def test_messages_hold_the_fragments_of_their_rows_only(tmp_path: Path) -> None:
@@ -31,5 +33,5 @@ def test_messages_hold_the_fragments_of_their_rows_only(tmp_path: Path) -> None:
     assert len(many[1][0]) - len(few[1][0]) < 100
     assert len(many[0]) + len(many[1][0]) < 20_000
     portion = pickle.loads(many[1][0])
-    assert isinstance(portion, UnitingPortion)
+    assert isinstance(portion, MergePortion)
     assert sum(each.num_rows for each in conflict_batches(pickle.loads(many[0]), portion)) == 10

@@ -13,7 +13,7 @@ from tests.unit.jobs.merge.sides import Row, Three, results, sides_of
 import lancewood as lw
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.merge.resolve import Resolve, decided_names
-from lancewood.jobs.merge.row_resolver import Decided, Deciding, Fate
+from lancewood.jobs.merge.row_resolver import ResolvedRows, RowFate, RowResolver
 
 BIRDS = pa.schema(
     [
@@ -39,11 +39,11 @@ EACH = (BOTH, DELETED_THERE, DELETED_HERE, INSERTED)
 THEIR_DAY = date(2026, 1, 1)
 
 
-def deciding(given: Any) -> Deciding:
-    return Deciding(BIRDS, Resolve.of(given), (("id",),), "birds")
+def deciding(given: Any) -> RowResolver:
+    return RowResolver(BIRDS, Resolve.of(given), (("id",),), "birds")
 
 
-def decide(given: Any, *rows: Three) -> Decided:
+def decide(given: Any, *rows: Three) -> ResolvedRows:
     return deciding(given).decide(sides_of(rows, BIRDS))
 
 
@@ -76,7 +76,7 @@ def test_a_side_decides_cells_in_conflict_and_whole_rows_where_one_deleted() -> 
     assert become("theirs", *EACH) == [BOTH[2], None, bird("hen"), bird("hen", 5)]
     assert become("base", *EACH) == [bird(day=THEIR_DAY), B, B, None]
     assert decide("base", *EACH).fates.tolist() == [
-        *(Fate.WRITTEN, Fate.WRITTEN, Fate.WRITTEN, Fate.GONE)
+        *(RowFate.WRITTEN, RowFate.WRITTEN, RowFate.WRITTEN, RowFate.GONE)
     ]
     assert decide("ours", *EACH).resolved == 4
 
@@ -84,7 +84,7 @@ def test_a_side_decides_cells_in_conflict_and_whole_rows_where_one_deleted() -> 
 def test_whole_rows_take_the_cells_that_are_not_in_conflict_along() -> None:
     whole = Resolve(rows="ours", whole_rows=True)
     assert become(whole, BOTH) == [BOTH[1]]
-    assert decide(whole, BOTH).fates.tolist() == [Fate.OURS]
+    assert decide(whole, BOTH).fates.tolist() == [RowFate.OURS]
 
 
 def test_rules_for_columns_compute_cells_of_the_rows_in_conflict() -> None:
@@ -98,7 +98,7 @@ def test_rules_for_columns_compute_cells_of_the_rows_in_conflict() -> None:
 
 def test_a_row_is_decided_when_all_of_its_cells_are() -> None:
     found = decide({"name": "theirs"}, BOTH)
-    assert found.fates.tolist() == [Fate.CONFLICT]
+    assert found.fates.tolist() == [RowFate.CONFLICT]
     assert found.conflicts.column("_columns").to_pylist() == [["seen"]]
     assert found.conflicts.column("_conflict").to_pylist() == names_of(BOTH)
     assert found.resolved == 0
@@ -111,9 +111,9 @@ def test_the_rule_for_each_cell_speaks_of_the_cell() -> None:
 
 
 def test_computed_rows_that_a_side_has_already_are_not_written() -> None:
-    assert decide({"*": "coalesce(theirs, ours)"}, BOTH).fates.tolist() == [Fate.THEIRS]
+    assert decide({"*": "coalesce(theirs, ours)"}, BOTH).fates.tolist() == [RowFate.THEIRS]
     same = (B, bird("auk"), bird("hen"))
-    assert decide({"name": "least(ours.name, theirs.name)"}, same).fates.tolist() == [Fate.OURS]
+    assert decide({"name": "least(ours.name, theirs.name)"}, same).fates.tolist() == [RowFate.OURS]
 
 
 def test_constants_are_values_of_the_column() -> None:
@@ -205,7 +205,7 @@ def test_rows_of_one_column_are_decided_by_values_and_by_rules() -> None:
 def test_a_stale_decision_decides_nothing() -> None:
     decisions = [{"_conflict": names_of(BOTH)[0], "take": "theirs"}]
     found = decide(decisions, (B, bird("auk", 4), BOTH[2]))
-    assert found.fates.tolist() == [Fate.CONFLICT]
+    assert found.fates.tolist() == [RowFate.CONFLICT]
 
 
 def test_conflicts_that_were_shown_come_back_as_decisions() -> None:
@@ -261,8 +261,8 @@ class Named:
         self.name = name
         (self.conflict,) = self._deciding(None).conflicts.to_pylist()
 
-    def _deciding(self, given: Any) -> Decided:
-        found = Deciding(self.schema, Resolve.of(given), (("id",),), "birds")
+    def _deciding(self, given: Any) -> ResolvedRows:
+        found = RowResolver(self.schema, Resolve.of(given), (("id",),), "birds")
         return found.decide(sides_of([self.rows], self.schema))
 
     def become(self, **decision: Any) -> Any:
@@ -414,7 +414,7 @@ def test_a_null_that_may_not_be_is_an_error_that_names_the_row() -> None:
         become({"name": "nullif(theirs.name, 'hen')", "seen": "ours"}, BOTH)
     with pytest.raises(InvalidInputError, match=r"column 'name' may not be null.*id=7"):
         become({"name": "base", "seen": "ours"}, INSERTED)
-    keyless = Deciding(BIRDS, Resolve.of({"name": "base", "seen": "ours"}))
+    keyless = RowResolver(BIRDS, Resolve.of({"name": "base", "seen": "ours"}))
     with pytest.raises(InvalidInputError, match="the row with _rowid=3"):
         keyless.decide(sides_of([INSERTED], BIRDS, first=3))
 
@@ -432,10 +432,12 @@ def test_a_blob_is_decided_by_sides_only() -> None:
     rules: list[Any] = [{"photo": "upper(theirs.photo)"}, [{"_conflict": "a", "photo": b""}]]
     for given in rules:
         with pytest.raises(InvalidInputError, match=r"'photo', which holds|'photo' holds blobs"):
-            Deciding(photos, Resolve.of(given), opaque=opaque)
+            RowResolver(photos, Resolve.of(given), opaque=opaque)
     with pytest.raises(InvalidInputError, match=r"'name'.*photo"):
-        Deciding(photos, Resolve.of({"name": "theirs.photo"}), opaque=opaque)
-    Deciding(photos, Resolve.of({"photo": "theirs", "*": "coalesce(theirs, ours)"}), opaque=opaque)
+        RowResolver(photos, Resolve.of({"name": "theirs.photo"}), opaque=opaque)
+    RowResolver(
+        photos, Resolve.of({"photo": "theirs", "*": "coalesce(theirs, ours)"}), opaque=opaque
+    )
 
 
 def test_the_front_door_has_it_and_it_travels() -> None:

@@ -10,7 +10,13 @@ import pytest
 import lancewood as lw
 from lancewood.errors import ConflictError
 from lancewood.jobs.compose.next_version import BRANCH_PROPERTY, BRANCH_VERSION_PROPERTY
-from lancewood.jobs.publish.branch_work import HELD_PROPERTY, Held, encode_held, held_in, in_common
+from lancewood.jobs.publish.branch_work import (
+    HELD_PROPERTY,
+    HeldWork,
+    encode_held,
+    held_in,
+    in_common,
+)
 from lancewood.model.ids import Version
 from lancewood.model.transaction import ReserveFragments, Transaction
 
@@ -19,11 +25,11 @@ pytestmark = pytest.mark.usefixtures("pages_decoded_here")
 ROWS = pa.table({"id": [1, 2, 3]})
 
 
-def held(branch: str, since: int, until: int, line: str = "") -> Held:
-    return Held(branch, Version(since), Version(until), line)
+def held(branch: str, since: int, until: int, line: str = "") -> HeldWork:
+    return HeldWork(branch, Version(since), Version(until), line)
 
 
-def said(properties: dict[str, str]) -> tuple[Held, ...]:
+def said(properties: dict[str, str]) -> tuple[HeldWork, ...]:
     return held_in(Transaction(Version(1), "u", (ReserveFragments(1),), properties))
 
 
@@ -58,7 +64,7 @@ def test_what_cannot_be_understood_is_left_out() -> None:
     ],
 )
 def test_versions_meet_after_the_first_and_up_to_the_last(
-    one: Held, other: Held, meets: bool
+    one: HeldWork, other: HeldWork, meets: bool
 ) -> None:
     assert one.meets(other) is meets
     assert other.meets(one) is meets

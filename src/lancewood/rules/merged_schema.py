@@ -84,7 +84,7 @@ class LostColumn:
 
 
 @dataclass(frozen=True)
-class UnitedColumn:
+class MergedColumn:
     """A column of the united schema, and how each state has it: with its own ids and types there,
     under the names of the united schema. One that is kept although a side dropped it is as if the
     other had added it: it has no base, so that no row loses its cell. So it is with a field inside
@@ -110,10 +110,10 @@ class UnitedColumn:
 
 
 @dataclass(frozen=True)
-class UnitedSchema:
+class MergedSchema:
     """The united columns, and what was found on the way."""
 
-    columns: tuple[UnitedColumn, ...]
+    columns: tuple[MergedColumn, ...]
     """Columns in the order of ours, then those that only theirs has."""
     metadata: Mapping[str, bytes]
     theirs_ids: Lineage
@@ -126,7 +126,7 @@ class UnitedSchema:
     """Fields that stay although a side dropped them, by their ids in the base."""
 
 
-def unite_schemas(
+def merge_schemas(
     base: Schema,
     ours: Schema,
     theirs: Schema,
@@ -134,7 +134,7 @@ def unite_schemas(
     *,
     first_id: int,
     decisions: SchemaDecisions = None,
-) -> UnitedSchema:
+) -> MergedSchema:
     """The schema with the changes of both sides; ids from ``first_id`` on were never given in ours.
 
     Raises InvalidInputError for a decision about a column that none of the three has.
@@ -144,14 +144,14 @@ def unite_schemas(
     known = composed(lineages.ours, lineages.by_base)
     old = frozenset(lineages.theirs), frozenset(lineages.ours)
     sides = _Sides(lineages, paired(theirs, ours, known, old), ours, theirs)
-    uniting = _Uniting(sides, decisions, _NewIds(first_id, max(first_id, highest + 1)))
-    metadata = uniting.maps((), base.metadata, ours.metadata, theirs.metadata)
+    merge = _SchemaMerge(sides, decisions, _NewIds(first_id, max(first_id, highest + 1)))
+    metadata = merge.maps((), base.metadata, ours.metadata, theirs.metadata)
     threes = side_by_side(base.fields, ours.fields, theirs.fields, lineages)
-    uniting.choose_keys(threes)
-    made = uniting.level(threes, (), None)
-    to = uniting.lineages_of(each.field for each in made)
+    merge.choose_keys(threes)
+    made = merge.level(threes, (), None)
+    to = merge.lineages_of(each.field for each in made)
     columns = [
-        UnitedColumn(
+        MergedColumn(
             each.field,
             as_in(each.field, to[0], base.by_id),
             as_in(each.field, to[1], ours.by_id),
@@ -161,18 +161,18 @@ def unite_schemas(
         for each in made
     ]
     held = {node.id for each in made for node in each.field.walk()}
-    return UnitedSchema(
+    return MergedSchema(
         tuple(columns),
         metadata,
-        {old: new for new, old in uniting.theirs_ids.items() if new in held},
+        {old: new for new, old in merge.theirs_ids.items() if new in held},
         to[0],
-        tuple(uniting.conflicts),
-        tuple(uniting.lost),
-        frozenset(uniting.kept),
+        tuple(merge.conflicts),
+        tuple(merge.lost),
+        frozenset(merge.kept),
     )
 
 
-def _unchecked(made: _Made) -> Iterator[Side]:
+def _unchecked(made: _MergedField) -> Iterator[Side]:
     sides: tuple[tuple[Side, Side, Field | None], ...] = (
         ("ours", "theirs", made.three.ours),
         ("theirs", "ours", made.three.theirs),
@@ -183,16 +183,16 @@ def _unchecked(made: _Made) -> Iterator[Side]:
             yield name
 
 
-def _is_held_as(side: Field, united: Field, ids: Lineage | None) -> bool:
+def _is_held_as(side: Field, merged: Field, ids: Lineage | None) -> bool:
     """Whether a field is held under the ids of the united schema, as far as it is held; ``ids`` are
     given to those of the side."""
     if not is_held(side.id):
         return True
     number = side.id if ids is None else ids.get(side.id)
     return (
-        number == united.id
-        and len(side.children) == len(united.children)
-        and all(map(_is_held_as, side.children, united.children, repeat(ids)))
+        number == merged.id
+        and len(side.children) == len(merged.children)
+        and all(map(_is_held_as, side.children, merged.children, repeat(ids)))
     )
 
 
@@ -223,7 +223,7 @@ _Path: TypeAlias = tuple[Three, ...]
 
 
 @dataclass(frozen=True)
-class _Made:
+class _MergedField:
     field: Field
     three: Three
     tightened_by: Literal["ours", "theirs", "both"] | None = None
@@ -244,7 +244,7 @@ class _NewIds:
 
 
 @dataclass
-class _Uniting:
+class _SchemaMerge:
     sides: _Sides
     decisions: SchemaDecisions
     ids: _NewIds
@@ -259,7 +259,9 @@ class _Uniting:
     _key_sides: dict[str, Side] = field(default_factory=dict)
     """The side from which a key of metadata is taken that declares a key of the table."""
 
-    def level(self, threes: Iterable[Three], path: _Path, settled: Side | None) -> list[_Made]:
+    def level(
+        self, threes: Iterable[Three], path: _Path, settled: Side | None
+    ) -> list[_MergedField]:
         """The fields of one level; ``settled``: the side whose they are, whatever they are."""
         made = [self._one(each, path, settled) for each in threes]
         return self._named([each for each in made if each is not None], path, settled)
@@ -286,7 +288,7 @@ class _Uniting:
         theirs: Mapping[str, bytes],
     ) -> dict[str, bytes]:
         """Metadata of a field or of the schema, key by key."""
-        united: dict[str, bytes] = {}
+        merged: dict[str, bytes] = {}
         for key in dict.fromkeys((*ours, *theirs)):
             old, mine, other = base.get(key), ours.get(key), theirs.get(key)
             side: Side = "theirs" if mine == old else "ours"
@@ -297,15 +299,15 @@ class _Uniting:
                 side = self._settle(_dotted(path), "metadata", *texts)
             taken = mine if side == "ours" else other
             if taken is not None:
-                united[key] = taken
-        return united
+                merged[key] = taken
+        return merged
 
-    def lineages_of(self, united: Iterable[Field]) -> tuple[Lineage, Lineage, Lineage]:
+    def lineages_of(self, merged: Iterable[Field]) -> tuple[Lineage, Lineage, Lineage]:
         """Lineages from united fields to those of the base, of ours and of theirs."""
         sides, known = self.sides, self.sides.of_base
         ours, theirs = dict[FieldId, FieldId](), dict[FieldId, FieldId]()
         base = dict[FieldId, FieldId | None]()
-        for each in (node for top in united for node in top.walk()):
+        for each in (node for top in merged for node in top.walk()):
             if each.id in self.brought:
                 theirs[each.id] = self.brought[each.id]
                 base[each.id] = known.theirs.get(theirs[each.id])
@@ -329,7 +331,7 @@ class _Uniting:
             change_of(three.base, three.theirs, lineages.theirs),
         )
 
-    def _one(self, three: Three, path: _Path, settled: Side | None) -> _Made | None:
+    def _one(self, three: Three, path: _Path, settled: Side | None) -> _MergedField | None:
         base, ours, theirs = three.base, three.ours, three.theirs
         if ours is None or theirs is None:
             if base is not None:
@@ -362,7 +364,7 @@ class _Uniting:
         )
         self.kept |= of_ours - of_theirs if settled == "ours" else of_theirs - of_ours
 
-    def _both(self, three: Three, here: _Path, settled: Side | None) -> _Made:
+    def _both(self, three: Three, here: _Path, settled: Side | None) -> _MergedField:
         """A field that both sides have, and whose name and type go together."""
         base, ours, theirs = three.base, three.ours, three.theirs
         assert base is not None
@@ -393,8 +395,8 @@ class _Uniting:
         metadata = self.maps(here, before, mine, others)
         layout = {key: source.metadata[key] for key in LAYOUT if key in source.metadata}
         name = theirs.name if ours.name == base.name else ours.name
-        united = replace(source, name=name, nullable=nullable, metadata={**metadata, **layout})
-        return _Made(united, here[-1], _together(tightened))
+        merged = replace(source, name=name, nullable=nullable, metadata={**metadata, **layout})
+        return _MergedField(merged, here[-1], _together(tightened))
 
     def _keeps_inside(self, three: Three, here: _Path, dropper: Side) -> bool:
         """Whether a field stays that one side dropped inside of a list or the like, which then is
@@ -422,13 +424,13 @@ class _Uniting:
                 self.lost.append(LostColumn(name, each, kept, dropper, is_kept=is_kept))
         return False
 
-    def _alone(self, three: Three, side: Side, path: _Path) -> _Made:
+    def _alone(self, three: Three, side: Side, path: _Path) -> _MergedField:
         """A field that only one side has, with the keys of the table that are of that side."""
         own = three.ours if side == "ours" else three.theirs
         assert own is not None
         made = own if side == "ours" else self._brought(own)
         is_strict = bool(path) and three.base is None and not own.nullable
-        return _Made(self._with_keys(made, side), three, side if is_strict else None)
+        return _MergedField(self._with_keys(made, side), three, side if is_strict else None)
 
     def _brought(self, theirs: Field) -> Field:
         """A field of theirs under ids of its own; under that of ours where ours has it with the
@@ -479,7 +481,9 @@ class _Uniting:
             self.lost.append(LostColumn(name, base, kept, dropper, is_kept=overall == holder))
         return False
 
-    def _named(self, made: list[_Made], path: _Path, settled: Side | None) -> list[_Made]:
+    def _named(
+        self, made: list[_MergedField], path: _Path, settled: Side | None
+    ) -> list[_MergedField]:
         """The fields of a level under different names: of two with the same one, one has it from
         ours and the other from theirs."""
         for _ in range(2 * len(made)):
@@ -563,7 +567,7 @@ def _together(sides: Sequence[str]) -> Literal["ours", "theirs", "both"] | None:
     return None if not sides else "ours" if sides[0] == "ours" else "theirs"
 
 
-def _twice(made: Sequence[_Made]) -> tuple[int, int] | None:
+def _twice(made: Sequence[_MergedField]) -> tuple[int, int] | None:
     """Two fields with the same name: where the one is that ours calls so, and where the other."""
     seen: dict[str, int] = {}
     for at, each in enumerate(made):

@@ -12,7 +12,7 @@ from lancewood.model.ids import FieldId
 from lancewood.model.schema import Field, Schema
 from lancewood.rules.columns_side_by_side import Lineages
 from lancewood.rules.lineage import Evidence, Lineage, related
-from lancewood.rules.uniting_columns import Side, UnitedSchema, unite_schemas
+from lancewood.rules.merged_schema import MergedSchema, Side, merge_schemas
 
 TYPES = ("int64", "string", "double")
 NAMES = "abcdefgh"
@@ -71,10 +71,10 @@ def of_base(side: Schema) -> Lineage:
     return related(BASE, side, Evidence(is_renamed=lambda older: True, walked=dict)).ids
 
 
-def unite(ours: Schema, theirs: Schema, decisions: Side | None = None) -> UnitedSchema:
+def unite(ours: Schema, theirs: Schema, decisions: Side | None = None) -> MergedSchema:
     ids = Lineages(of_base(ours), of_base(theirs))
     first = first_free(ours)
-    return unite_schemas(BASE, ours, theirs, ids, first_id=first, decisions=decisions)
+    return merge_schemas(BASE, ours, theirs, ids, first_id=first, decisions=decisions)
 
 
 def first_free(ours: Schema) -> int:
@@ -91,7 +91,7 @@ def content(fields: tuple[Field, ...]) -> dict[str, object]:
     return {each.name: bare(each) for each in fields}
 
 
-def fields_of(united: UnitedSchema) -> tuple[Field, ...]:
+def fields_of(united: MergedSchema) -> tuple[Field, ...]:
     return tuple(each.field for each in united.columns)
 
 
