@@ -79,6 +79,23 @@ def uncovered(
     return tuple(changed)
 
 
+def without_rewritten(
+    indices: Indices,
+    fragments: Iterable[tuple[Fragment, Fragment]],
+    fields: Sequence[schema_pb2.Field],
+) -> Indices:
+    """The indices, without fragments that read one of their columns from another file now;
+    ``fragments`` are given before and after, ``fields`` are those of the schema."""
+    rewritten: dict[frozenset[FieldId], list[FragmentId]] = {}
+    for before, after in fragments if indices else ():
+        written = changed_fields(before, after)
+        if written:
+            rewritten.setdefault(written, []).append(after.id)
+    for written, numbers in rewritten.items():
+        indices = uncovered(indices, numbers, with_relatives(fields, written))
+    return indices
+
+
 def with_moved_rows(
     indices: Indices,
     touched: Iterable[FragmentId],

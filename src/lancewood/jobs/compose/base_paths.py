@@ -26,12 +26,14 @@ from lancewood.engine.rows import external_blobs, open_fragment
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import UnsupportedError
 from lancewood.format.layout import find_base
+from lancewood.jobs.compose.files import FilesToCopy
 from lancewood.model.bitmap import numbers_in
-from lancewood.model.fragment import Fragment
+from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import BaseId, FieldId, FragmentId
 from lancewood.model.manifest import Manifest, ManifestHead
 from lancewood.model.schema import Field, Schema
 from lancewood.proto import table_pb2
+from lancewood.rules.moves import same_elsewhere
 
 
 class OwnRoot(Enum):
@@ -45,9 +47,10 @@ class OwnRoot(Enum):
 class Elsewhere:
     """A place that is neither the target's root nor the branch's."""
 
-    uri: str
-    is_dataset_root: bool
     base: table_pb2.BasePath
+    """With an absolute uri as its path."""
+    is_own: bool = False
+    """Whether it is the branch's own root after all, which is to stay where it is."""
 
 
 BasePathTarget: TypeAlias = OwnRoot | Elsewhere
@@ -61,6 +64,18 @@ class BasePathTargets:
     target: Location
     passed: frozenset[str] = frozenset()
     """Roots of other branches in between, which are treated like the branch's own."""
+    own: BasePathTarget = OwnRoot.BRANCH
+    """Where the branch's own root leads."""
+
+    @classmethod
+    def referring(
+        cls, head: Snapshot, target: Location, passed: frozenset[str] = frozenset()
+    ) -> BasePathTargets:
+        """Targets that leave files in the branch's own root where they are."""
+        base = table_pb2.BasePath(path=head.location.uri, is_dataset_root=True)
+        if head.manifest.branch is not None:
+            base.name = head.manifest.branch
+        return cls(head, target, passed, Elsewhere(base, is_own=True))
 
     @cached_property
     def _known(self) -> dict[BaseId, BasePathTarget]:
@@ -70,19 +85,18 @@ class BasePathTargets:
     def of(self, base_id: BaseId | None) -> BasePathTarget:
         """The place of a base id of the branch; None is the branch's root."""
         if base_id is None:
-            return OwnRoot.BRANCH
+            return self.own
         if base_id not in self._known:
-            base = find_base(self.head.manifest.base_paths, base_id)
-            self._known[base_id] = self._look(base)
+            base = table_pb2.BasePath()
+            base.CopyFrom(find_base(self.head.manifest.base_paths, base_id))
+            base.path = uri = self.head.location.base_store(base).uri
+            if base.is_dataset_root and uri == self.target.uri:
+                self._known[base_id] = OwnRoot.TARGET
+            elif base.is_dataset_root and (uri == self.head.location.uri or uri in self.passed):
+                self._known[base_id] = self.own
+            else:
+                self._known[base_id] = Elsewhere(base)
         return self._known[base_id]
-
-    def _look(self, base: table_pb2.BasePath) -> BasePathTarget:
-        uri = self.head.location.base_store(base).uri
-        if base.is_dataset_root and uri == self.target.uri:
-            return OwnRoot.TARGET
-        if base.is_dataset_root and (uri == self.head.location.uri or uri in self.passed):
-            return OwnRoot.BRANCH
-        return Elsewhere(uri, base.is_dataset_root, base)
 
 
 class TargetBases:
@@ -110,15 +124,28 @@ class TargetBases:
         """All base paths; None if none was added."""
         return tuple(self._bases) if self.added else None
 
-    def id_of(self, place: Elsewhere) -> BaseId:
-        """The id of a place, which is declared if necessary."""
-        return self._declared(place.uri, place.is_dataset_root, place.base)
+    def id_of(self, place: BasePathTarget) -> BaseId | None:
+        """The id of a place, which is declared if necessary; None for a root that needs none."""
+        if not isinstance(place, Elsewhere):
+            return None
+        self.is_referring |= place.is_own
+        key = uri, is_root = place.base.path, place.base.is_dataset_root
+        if key not in self._ids:
+            alike = (base for base in self._bases if base.is_dataset_root == is_root)
+            known = (base.id for base in alike if self._target.base_store(base).uri == uri)
+            number = next(known, None)
+            if number is None:
+                number = max((base.id for base in self._bases), default=0) + 1
+                self._add(place.base, BaseId(number))
+            self._ids[key] = BaseId(number)
+        return self._ids[key]
 
-    def id_of_root(self, uri: str, name: str) -> BaseId:
-        """The id of another root of the same table."""
-        self.is_referring = True
-        base = table_pb2.BasePath(path=uri, is_dataset_root=True, name=name)
-        return self._declared(uri, True, base)
+    def file(self, file: DataFile, targets: BasePathTargets, copies: FilesToCopy) -> DataFile:
+        """A file of the branch as the target sees it: copied if it is in the branch's own root."""
+        place = targets.of(file.base_id)
+        if place is OwnRoot.BRANCH:
+            return copies.data_file(file)
+        return same_elsewhere(file, file.path, self.id_of(place))
 
     def uri_of(self, base_id: BaseId) -> str | None:
         """Where a base id leads; None if the target does not declare it."""
@@ -132,39 +159,16 @@ class TargetBases:
         another place."""
         there = self.uri_of(base_id)
         if there is None:
-            self._add(uri, base, base_id)
+            self._add(base, base_id, uri)
         return there is None or there == uri
 
-    def declare(self, place: BasePathTarget) -> None:
-        if isinstance(place, Elsewhere):
-            self.id_of(place)
-
-    def _declared(self, uri: str, is_dataset_root: bool, base: table_pb2.BasePath) -> BaseId:
-        key = uri, is_dataset_root
-        if key not in self._ids:
-            found = self._find(*key)
-            self._ids[key] = self._add(uri, base, self._free_id()) if found is None else found
-        return self._ids[key]
-
-    def _find(self, uri: str, is_dataset_root: bool) -> BaseId | None:
-        for each in self._bases:
-            is_alike = each.is_dataset_root == is_dataset_root
-            if is_alike and self._target.base_store(each).uri == uri:
-                return BaseId(each.id)
-        return None
-
-    def _free_id(self) -> BaseId:
-        return BaseId(max((each.id for each in self._bases), default=0) + 1)
-
-    def _add(self, uri: str, base: table_pb2.BasePath, base_id: BaseId) -> BaseId:
+    def _add(self, base: table_pb2.BasePath, base_id: BaseId, uri: str | None = None) -> None:
         new = table_pb2.BasePath()
         new.CopyFrom(base)
-        new.id = base_id
-        new.path = uri
-        if base.HasField("name") and base.name in {each.name for each in self._bases}:
+        new.id, new.path = base_id, uri or base.path
+        if base.HasField("name") and base.name in {known.name for known in self._bases}:
             new.ClearField("name")
         self._bases.append(new)
-        return base_id
 
 
 _BasesByColumn: TypeAlias = Mapping[str, Set[BaseId]]
@@ -214,20 +218,20 @@ class ExternalBlobs:
         }
         if not doubtful:
             return
-        for fragment, named in self._bases_by_fragment(_with_new_files(newest, fragments), columns):
+        known = {file.path for fragment in newest.fragments for file in fragment.message.files}
+        new = (
+            fragment
+            for fragment in fragments  # what ``newest`` has means the same as before
+            if any(file.path not in known for file in fragment.message.files)
+        )
+        work = (partial(self._bases_of, fragment, columns) for fragment in new)
+        for fragment, named in in_order(work, workers=WORKERS):
             for column, base_ids in named.items():
                 for base_id in sorted(base_ids & doubtful.keys()):
                     base = doubtful[base_id]
                     uri = uri_of_base(location, base)
                     if not bases.declare_as(base_id, uri, base):
                         raise self._refused(bases, fragment, column, base_id, uri)
-
-    def _bases_by_fragment(
-        self, fragments: Iterable[Fragment], columns: Sequence[Field]
-    ) -> Iterator[tuple[Fragment, _BasesByColumn]]:
-        return in_order(
-            (partial(self._bases_of, each, columns) for each in fragments), workers=WORKERS
-        )
 
     def _bases_of(
         self, fragment: Fragment, columns: Sequence[Field]
@@ -276,11 +280,3 @@ class ExternalBlobs:
             base_id=base_id,
             column=column,
         )
-
-
-def _with_new_files(newest: Manifest, fragments: Iterable[Fragment]) -> Iterator[Fragment]:
-    """Fragments with files that ``newest`` does not have: what it has means the same as before."""
-    known = {file.path for each in newest.fragments for file in each.message.files}
-    for each in fragments:
-        if any(file.path not in known for file in each.message.files):
-            yield each

@@ -17,10 +17,10 @@ from functools import partial
 
 from pyroaring import BitMap
 
-from lancewood.data.file_root import FileRoot, new_data_file_name
+from lancewood.data.file_root import new_data_file_name
 from lancewood.engine.base import in_order
-from lancewood.engine.location import deletion_key
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.location import default_file_root, deletion_key
+from lancewood.engine.snapshot import Snapshot, main_location
 from lancewood.errors import StorageError
 from lancewood.format.deletion import BITMAP, encode_deletions
 from lancewood.format.layout import INDICES_DIR, blob_directory
@@ -62,14 +62,14 @@ class CopyTask:
 
 
 class FilesToCopy:
-    """What the target takes over, planned and brought."""
+    """What ``ours`` takes over of ``theirs``, planned and brought."""
 
-    def __init__(self, main: Store, head: Snapshot, target: Store, file_root: FileRoot) -> None:
-        self._main = main
-        self._head = head
-        self._target = target
-        self._file_root = file_root
-        self._has_blobs = any(each.is_blob_v2 for each in head.schema.walk())
+    def __init__(self, theirs: Snapshot, ours: Snapshot) -> None:
+        self._main = main_location(ours).store
+        self._head = theirs
+        self._target = ours.location.store
+        self._file_root = default_file_root(ours.location, ours.manifest)
+        self._has_blobs = any(column.is_blob_v2 for column in theirs.schema.walk())
         self._files: dict[str, DataFile] = {}
         self._deletions: dict[tuple[FragmentId, bytes, FragmentId], DeletionFile] = {}
         self._unions: dict[tuple[FragmentId, bytes], DeletionFile] = {}
@@ -166,7 +166,11 @@ class FilesToCopy:
                 new[into] = made_of
             else:
                 self._plan(*made_of, into)
-        tasks = list(self._tasks(runner.slots))
+        tasks = [
+            CopyTask(self._stores[uri], self._main, some)
+            for uri, copies in self._waiting.items()
+            for some in shares(copies, runner.slots, _MOST_IN_A_TASK)
+        ]
         self._written.update(dict.fromkeys(copy.target for task in tasks for copy in task.copies))
         self._waiting.clear()
         for blobs in runner.run(bring_files, tasks, what="adopting files"):
@@ -187,11 +191,6 @@ class FilesToCopy:
         with contextlib.suppress(StorageError):
             self._main.delete([*self._written])
         self._written.clear()
-
-    def _tasks(self, slots: int) -> Iterator[CopyTask]:
-        for uri, copies in self._waiting.items():
-            for some in shares(copies, slots, _MOST_IN_A_TASK):
-                yield CopyTask(self._stores[uri], self._main, some)
 
     def _plan(
         self, store: Store, key: str, into: str, size: int | None = None, blobs: bool = False

@@ -8,11 +8,15 @@ this is computed again on every attempt, and nothing is written.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lancewood.engine.commit import Composition
+from lancewood.jobs.compose.files import FilesToCopy
+from lancewood.jobs.runner import Runner
 from lancewood.model.fragment import Fragment
-from lancewood.model.ids import FieldId, FragmentId
+from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.index import Index
 from lancewood.model.lines import LINE_KEY, MERGED_KEY
 from lancewood.model.manifest import Manifest, ManifestHead
@@ -34,6 +38,7 @@ from lancewood.model.transaction import (
 )
 from lancewood.proto import table_pb2
 from lancewood.rules.indices import changed_fields
+from lancewood.rules.patching import make_patch
 from lancewood.rules.three_way import same_structure
 
 BRANCH_PROPERTY = "lancewood.branch"
@@ -71,17 +76,36 @@ class Effect:
     removed_indices: tuple[Index, ...] = ()
     new_bases: tuple[table_pb2.BasePath, ...] = ()
 
+    @property
+    def fields(self) -> FieldMessages:
+        """The fields of the next version."""
+        return self.newest.fields if self.head.fields is None else self.head.fields
+
+    def composition(self) -> Composition:
+        """The next version, and what it is recorded as."""
+        live = frozenset(FieldId(column.id) for column in self.fields)
+        loses_columns = any(column.id not in live for column in self.newest.fields)
+        patch = make_patch(
+            self.newest,
+            self.head,
+            add=self.added,
+            changed=self.changed,
+            remove=self.removed,
+            live_fields=live if loses_columns else None,
+        )
+        return Composition(recorded_as(self), patch)
+
 
 def recorded_as(effect: Effect) -> Operation:
     """The operation that the effect is recorded as."""
-    newest, head = effect.newest, effect.head
-    fields = newest.fields if head.fields is None else head.fields
+    newest, head, fields = effect.newest, effect.head, effect.fields
     metadata = newest.schema_metadata if head.schema_metadata is None else head.schema_metadata
     touches_rows = bool(effect.added or effect.changed or effect.removed)
     if effect.replaces_all:
         return Overwrite(_final_fragments(effect), fields, metadata)
     if not same_structure(newest.fields, fields):
-        preserves = _preserves_nullability(newest, fields)
+        strict = {each.id for each in newest.fields if not each.nullable}
+        preserves = all(each.nullable or each.id in strict for each in fields)
         if not touches_rows:
             return Project(fields, preserves)
         return Merge(_final_fragments(effect), fields, metadata, preserves)
@@ -89,8 +113,10 @@ def recorded_as(effect: Effect) -> Operation:
         return _rows(effect)
     if effect.new_indices or effect.removed_indices:
         return CreateIndex(effect.new_indices, effect.removed_indices)
-    if _maps(effect):
-        return _config(effect, fields)
+    config = _difference(newest.config, head.config)
+    maps = (head.fields, head.schema_metadata, head.table_metadata)
+    if any(each is not None for each in maps) or config.entries.keys() - {MERGED_KEY}:
+        return _config(effect, config)
     return UpdateBases(effect.new_bases)
 
 
@@ -127,19 +153,12 @@ def _rows(effect: Effect) -> Operation:
     )
 
 
-def _maps(effect: Effect) -> bool:
-    head = effect.head
-    maps = (head.fields, head.schema_metadata, head.table_metadata)
-    changed = _difference(effect.newest.config, head.config).entries.keys()
-    return any(each is not None for each in maps) or bool(changed - {MERGED_KEY})
-
-
-def _config(effect: Effect, fields: FieldMessages) -> UpdateConfig:
+def _config(effect: Effect, config: MapUpdate) -> UpdateConfig:
     newest, head = effect.newest, effect.head
     before = {each.id: each for each in newest.fields}
-    changed = {FieldId(each.id): each for each in fields if before.get(each.id) != each}
+    changed = {FieldId(each.id): each for each in effect.fields if before.get(each.id) != each}
     return UpdateConfig(
-        config=_difference(newest.config, head.config),
+        config=config,
         table_metadata=_difference(newest.table_metadata, head.table_metadata),
         schema_metadata=_difference(
             _texts(newest.schema_metadata),
@@ -163,7 +182,38 @@ def _texts(metadata: Mapping[str, bytes]) -> dict[str, str]:
     return {key: value.decode(errors="replace") for key, value in metadata.items()}
 
 
-def _preserves_nullability(newest: ManifestHead, fields: FieldMessages) -> bool:
-    """Whether rows written under the old schema have no null in fields that forbid it now."""
-    strict = {each.id for each in newest.fields if not each.nullable}
-    return all(each.nullable or each.id in strict for each in fields)
+class PlannedOnce(ABC):
+    """A composer that plans once per version: the same plan is asked for repeatedly."""
+
+    copies: FilesToCopy
+    runner: Runner
+    brought: int = 0
+    """Number of files that were linked or copied."""
+    _planned: tuple[Version, Composition] | None = None
+
+    def plan(self, newest: Manifest) -> Composition:
+        """Plan the version after ``newest`` without writing a file; ``compose`` brings the files
+        that the plan needs."""
+        if self._planned is None or self._planned[0] != newest.version:
+            self._planned = newest.version, self._plan(newest)
+        return self._planned[1]
+
+    def compose(self, newest: Manifest) -> Composition:
+        """The version after ``newest``, with all files that it needs in place."""
+        composition = self.plan(newest)
+        self.brought += self.copies.bring(self.runner)
+        return composition
+
+    @abstractmethod
+    def _plan(self, newest: Manifest) -> Composition:
+        """Plan the version after ``newest``, whether or not it was planned before."""
+
+
+def columnless(fragments: Iterable[Fragment], fields: FieldMessages) -> Fragment | None:
+    """The first of the fragments that has none of the columns in its files; None if all have
+    some."""
+    live = {column.id for column in fields}
+    for fragment in fragments:
+        if all(live.isdisjoint(file.fields) for file in fragment.message.files):
+            return fragment
+    return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 from pyroaring import BitMap
@@ -22,41 +23,40 @@ from lancewood.engine.rows import Ids, RowFacts
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import RetryableConflictError, UnsupportedError
 from lancewood.jobs.compose.base_paths import (
-    BasePathTarget,
     BasePathTargets,
-    Elsewhere,
     ExternalBlobs,
     OwnRoot,
     TargetBases,
 )
 from lancewood.jobs.compose.files import FilesToCopy
-from lancewood.jobs.compose.next_version import Effect, recorded_as
+from lancewood.jobs.compose.next_version import Effect, PlannedOnce, columnless
 from lancewood.jobs.diff import Places
 from lancewood.jobs.merge.row_fates import MergedRows, TakenRows
 from lancewood.jobs.merge.touched_rows import Graft, RowLocations
 from lancewood.jobs.runner import Runner
 from lancewood.model.bitmap import numbers_in
 from lancewood.model.fragment import TOMBSTONE, DataFile, Fragment
-from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
+from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.index import SYSTEM_INDICES, Index
 from lancewood.model.manifest import Manifest
 from lancewood.model.refs import called
 from lancewood.model.rowids import RowVersions
 from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT
-from lancewood.model.transaction import MARKS_PROPERTY, FieldMessages, HeadChanges, Transaction
+from lancewood.model.transaction import MARKS_PROPERTY, HeadChanges, Transaction
 from lancewood.proto import table_pb2
 from lancewood.rules.conflicts import judge_operations
 from lancewood.rules.features import check_writable
-from lancewood.rules.indices import changed_fields, on_live_fields, uncovered, with_relatives
+from lancewood.rules.indices import (
+    on_live_fields,
+    without_rewritten,
+)
 from lancewood.rules.lineage import Lineage, recorded
-from lancewood.rules.moves import same_elsewhere
 from lancewood.rules.numbering import check_fragment_id, field_mark, next_fragment_id
 from lancewood.rules.overlaps import Outcome
-from lancewood.rules.patching import make_patch
 
 
 @dataclass
-class MergedVersion:
+class MergedVersion(PlannedOnce):
     """The rows, columns and settings that theirs adds to ours; a composer for a commit."""
 
     ours: Snapshot
@@ -78,11 +78,9 @@ class MergedVersion:
     """The record of which fields of theirs the merged schema has."""
     moves_on: bool = False
     """Whether ours hands out ids of a fresh space from now on, even if no rows came."""
-    brought: int = 0
     uncovered_indices: tuple[str, ...] = ()
     """Names of indices of ours that do not cover what comes, once it is planned."""
     _first_free: int | None = None
-    _planned: tuple[Version, Composition] | None = None
     _external: ExternalBlobs = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,18 +103,6 @@ class MergedVersion:
                     f"version {version} landed meanwhile: {verdict.reason}", version=version
                 )
 
-    def compose(self, newest: Manifest) -> Composition:
-        """The version after ``newest``, with all files that it needs in place."""
-        composition = self.plan(newest)
-        self.brought += self.copies.bring(self.runner)
-        return composition
-
-    def plan(self, newest: Manifest) -> Composition:
-        """Plan the version after ``newest`` without writing a file; planned once per version."""
-        if self._planned is None or self._planned[0] != newest.version:
-            self._planned = newest.version, self._plan(newest)
-        return self._planned[1]
-
     def _plan(self, newest: Manifest) -> Composition:
         check_writable(newest, self.ours.location.repository)
         ours = self.ours.manifest
@@ -124,19 +110,30 @@ class MergedVersion:
             raise RetryableConflictError("columns or settings were changed meanwhile")
         self.copies.begin()
         attempt = _Attempt(self, newest)
-        self._external.declare(attempt.bases, newest, self._taken_over(), self.theirs_ids.keys())
+        grafted = (each.theirs for each in self.merged_rows.grafts.values())
+        taken_over = map(self.theirs.manifest.fragment, {*self.adopted, *grafted})
+        self._external.declare(attempt.bases, newest, taken_over, self.theirs_ids.keys())
         fields = newest.fields if self.head.fields is None else self.head.fields
         live = frozenset(FieldId(each.id) for each in fields)
-        gone = {each.id for each in newest.fields} - live
         added = (*attempt.adopted(), *attempt.written())
         changed, removed = attempt.left()
         changed = {number: each.without_dead_files(live) for number, each in changed.items()}
-        _check_held((*added, *changed.values()), live)
-        self._check_rewritten(newest, changed, removed)
-        if gone:
+        kept: Iterable[Fragment] = (*added, *changed.values())
+        if any(each.id not in live for each in newest.fields):
             left = newest.fragments
-            _check_held((e for e in left if e.id not in changed and e.id not in removed), live)
-        indices = self._indices(newest, fields, changed)
+            others = (e for e in left if e.id not in changed and e.id not in removed)
+            kept = chain(kept, others)
+        empty = columnless(kept, fields)
+        if empty is not None:
+            raise UnsupportedError(
+                "rows of one side have only columns that the other side dropped, and would hold "
+                "nothing; keep one of them with Resolve(schema={'name': 'keep'}), and drop it "
+                "after the merge",
+                fragment=empty.id,
+            )
+        self._check_rewritten(newest, changed, removed)
+        pairs = ((newest.fragment(number), after) for number, after in changed.items())
+        indices = on_live_fields(without_rewritten(newest.indices, pairs, fields), live)
         self.uncovered_indices = _uncovered(newest.indices, indices, is_all=bool(added))
         head = replace(
             self.head,
@@ -146,18 +143,10 @@ class MergedVersion:
             next_row_id=self._mark(newest, (*added, *attempt.images.values())),
             max_allocated_field_id=field_mark(newest, fields),
         )
-        effect = Effect(
-            newest, head, added, changed, removed, replaces_all=False, new_bases=attempt.bases.added
-        )
-        patch = make_patch(
-            newest,
-            head,
-            add=added,
-            changed=changed,
-            remove=removed,
-            live_fields=live if gone else None,
-        )
-        return Composition(recorded_as(effect), patch)
+        new_bases = attempt.bases.added
+        return Effect(
+            newest, head, added, changed, removed, replaces_all=False, new_bases=new_bases
+        ).composition()
 
     def _check_rewritten(
         self,
@@ -183,11 +172,6 @@ class MergedVersion:
                     fragment=each.id,
                 )
 
-    def _taken_over(self) -> Iterator[Fragment]:
-        """Fragments of theirs of which files come by reference."""
-        grafted = (each.theirs for each in self.merged_rows.grafts.values())
-        return map(self.theirs.manifest.fragment, {*self.adopted, *grafted})
-
     def _mark(self, newest: Manifest, fragments: tuple[Fragment, ...]) -> int | None:
         """The mark of row ids: above all that came, in a space where ours hands out alone. Those of
         ours' own fragments are below it already, and not looked at."""
@@ -198,17 +182,6 @@ class MergedVersion:
         if self._first_free is None or self._first_free <= most:
             self._first_free = self.fresh_ids(max(most, newest.next_row_id))
         return self._first_free
-
-    def _indices(
-        self, newest: Manifest, fields: FieldMessages, changed: Mapping[FragmentId, Fragment]
-    ) -> tuple[Index, ...]:
-        """The indices of ours, without fragments that have columns in other files now."""
-        indices = newest.indices
-        for number, after in changed.items() if indices else ():
-            written = changed_fields(newest.fragment(number), after)
-            if written:
-                indices = uncovered(indices, [number], with_relatives(fields, written))
-        return on_live_fields(indices, frozenset(FieldId(each.id) for each in fields))
 
 
 def _uncovered(before: Sequence[Index], after: Sequence[Index], *, is_all: bool) -> tuple[str, ...]:
@@ -223,18 +196,6 @@ def settings(head: Manifest, config: Mapping[str, str]) -> tuple[object, ...]:
     return [*head.fields], head.schema_metadata, config, head.table_metadata
 
 
-def _check_held(fragments: Iterable[Fragment], live: frozenset[FieldId]) -> None:
-    """Raise UnsupportedError for a fragment of whose columns none is left: nobody could read it."""
-    for each in fragments:
-        if all(live.isdisjoint(file.fields) for file in each.message.files):
-            raise UnsupportedError(
-                "rows of one side have only columns that the other side dropped, and would hold "
-                "nothing; keep one of them with Resolve(schema={'name': 'keep'}), and drop it "
-                "after the merge",
-                fragment=each.id,
-            )
-
-
 class _Attempt:
     """The fragments of one composed version."""
 
@@ -243,7 +204,7 @@ class _Attempt:
         self.bases = TargetBases(merge.ours.location, newest)
         self.next_id = next_fragment_id(newest)
         self._version = Version(newest.version + 1)
-        self._spots = _spots(merge.theirs, merge.ours)
+        self._targets = _targets(merge.theirs, merge.ours)
         self._left = dict(merge.merged_rows.left())
         self.images: dict[FragmentId, Fragment] = {}
         """Fragments of theirs in the place of one of ours, once ``adopted`` was gone through."""
@@ -351,13 +312,7 @@ class _Attempt:
         """A file of theirs as ours sees it, with these columns of it."""
         if all(each not in ids for each in file.fields):
             return file.without(frozenset(file.fields))
-        spot, merge = self._spots.of(file.base_id), self._merge
-        if spot is OwnRoot.TARGET:
-            placed = same_elsewhere(file, file.path, None)
-        elif spot is OwnRoot.BRANCH:
-            placed = merge.copies.data_file(file)
-        else:
-            placed = same_elsewhere(file, file.path, self.bases.id_of(spot))
+        placed = self.bases.file(file, self._targets, self._merge.copies)
         return _renumbered(placed, ids)
 
     def _now(self, number: FragmentId) -> Fragment:
@@ -408,23 +363,13 @@ class _Attempt:
         return number
 
 
-@dataclass(frozen=True)
-class _OwnRoot(BasePathTargets):
-    """Spots for a merge that leaves theirs' own root where it is: it is ours as well, or main's."""
-
-    own: BasePathTarget = OwnRoot.TARGET
-
-    def of(self, base_id: BaseId | None) -> BasePathTarget:
-        return self.own if base_id is None else super().of(base_id)
-
-
-def _spots(theirs: Snapshot, ours: Snapshot) -> BasePathTargets:
-    uri = theirs.location.uri
-    if uri == ours.location.uri:
-        return _OwnRoot(theirs, ours.location)
+def _targets(theirs: Snapshot, ours: Snapshot) -> BasePathTargets:
+    """Where base paths of theirs lead. Its own root is left where it is if it is main's; else files
+    in it are brought."""
+    if theirs.location.uri == ours.location.uri:
+        return BasePathTargets(theirs, ours.location, own=OwnRoot.TARGET)
     if theirs.manifest.branch is None:
-        base = table_pb2.BasePath(path=uri, is_dataset_root=True)
-        return _OwnRoot(theirs, ours.location, own=Elsewhere(uri, True, base))
+        return BasePathTargets.referring(theirs, ours.location)
     return BasePathTargets(theirs, ours.location)
 
 

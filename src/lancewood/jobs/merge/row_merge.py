@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancewood.data.differing import Mask
-from lancewood.engine.location import NewFile, default_file_root
+from lancewood.engine.location import NewFile
 from lancewood.engine.rows import distinct
 from lancewood.engine.snapshot import Snapshot, common_version, main_location
 from lancewood.engine.write import claim_space, owns_its_space
@@ -428,12 +428,7 @@ class PreparedMerge:
             raise
         ours, theirs = self.row_merge.ours, self.row_merge.theirs
         columns = self.row_merge.columns
-        copies = FilesToCopy(
-            main_location(ours).store,
-            theirs,
-            ours.location.store,
-            default_file_root(ours.location, ours.manifest),
-        )
+        copies = FilesToCopy(theirs, ours)
         return MergedVersion(
             ours,
             theirs,

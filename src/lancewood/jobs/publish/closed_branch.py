@@ -113,17 +113,8 @@ def close(head: Snapshot, closing: Closing, policy: CommitPolicy) -> Snapshot:
 
 def reopen(branch: Snapshot, closing: Closing, policy: CommitPolicy) -> None:
     """Remove the mark, unless another writer did so already."""
-    newest = load_snapshot(branch.location)
-    if find_closing(newest) != closing:
-        return
-    transaction = Transaction.new(
-        newest.manifest.version,
-        UpdateConfig(config=MapUpdate({PUBLISHED_KEY: None})),
-        message="opened again: it could not be published",
-    )
-    relaxed = CommitPolicy(may_be_closed=True, clock=policy.clock, retry=policy.retry)
     try:
-        newest.commit(transaction, relaxed)
+        _mark_again(branch, closing, None, policy, "opened again: it could not be published")
     except RetryableConflictError:
         if find_closing(load_snapshot(branch.location)) == closing:
             raise
@@ -132,17 +123,21 @@ def reopen(branch: Snapshot, closing: Closing, policy: CommitPolicy) -> None:
 def note_landed(branch: Snapshot, closing: Closing, version: Version, policy: CommitPolicy) -> None:
     """Add the target's version to the mark, so that it is known even after a cleanup of the target.
     Best effort: the work is published."""
-    relaxed = CommitPolicy(may_be_closed=True, clock=policy.clock, retry=policy.retry)
+    text = f"published as version {version} of {called(closing.onto)}"
     with contextlib.suppress(LancewoodError):
-        newest = load_snapshot(branch.location)
-        if find_closing(newest) != closing:
-            return
-        noted = MapUpdate({PUBLISHED_KEY: replace(closing, landed=version).encode()})
-        transaction = Transaction.new(
-            newest.manifest.version,
-            UpdateConfig(config=noted),
-            message=f"published as version {version} of {called(closing.onto)}",
-        )
+        _mark_again(branch, closing, replace(closing, landed=version), policy, text)
+
+
+def _mark_again(
+    branch: Snapshot, closing: Closing, mark: Closing | None, policy: CommitPolicy, message: str
+) -> None:
+    """Replace the mark ``closing`` of a branch, if it has that one."""
+    newest = load_snapshot(branch.location)
+    if find_closing(newest) == closing:
+        entries = {PUBLISHED_KEY: None if mark is None else mark.encode()}
+        operation = UpdateConfig(config=MapUpdate(entries))
+        transaction = Transaction.new(newest.manifest.version, operation, message=message)
+        relaxed = CommitPolicy(may_be_closed=True, clock=policy.clock, retry=policy.retry)
         newest.commit(transaction, relaxed)
 
 

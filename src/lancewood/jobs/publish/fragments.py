@@ -21,7 +21,7 @@ from pyroaring import BitMap
 
 from lancewood.data.wanted import WantedColumns
 from lancewood.engine.commit import row_conflict
-from lancewood.engine.location import Location, load_deletions
+from lancewood.engine.location import load_deletions
 from lancewood.engine.rows import open_fragment
 from lancewood.engine.schema import project
 from lancewood.engine.snapshot import Snapshot
@@ -29,14 +29,13 @@ from lancewood.errors import RetryableConflictError, UnsupportedError
 from lancewood.jobs.compose.base_paths import BasePathTargets, OwnRoot, TargetBases
 from lancewood.jobs.compose.files import FilesToCopy
 from lancewood.jobs.merge_into.keys import key_of, primary_key, shown_key
-from lancewood.jobs.publish.branch_work import BranchWork, ChangedFragment
+from lancewood.jobs.publish.branch_work import BranchWork, ChangedFragment, FragmentDiff
 from lancewood.jobs.publish.operation_judge import OperationJudge, rewritten_rows
 from lancewood.model.fragment import DataFile, DeletionFile, Fragment, Lineage
-from lancewood.model.ids import BaseId, FieldId, FragmentId, Version
+from lancewood.model.ids import FieldId, FragmentId, Version
 from lancewood.model.manifest import Manifest, ManifestHead
 from lancewood.model.rowids import FIRST_VERSION, RowVersions
 from lancewood.proto import table_pb2
-from lancewood.rules.moves import same_elsewhere
 from lancewood.rules.numbering import check_fragment_id, check_space, next_fragment_id
 
 
@@ -175,80 +174,50 @@ class Translation:
     """From fragments of the branch to fragments of the target's next version."""
 
     work: BranchWork
-    target: Location
-    base: Manifest
+    target: Snapshot
     """The target at the fork."""
     newest: Manifest
     judge: OperationJudge
     numbering: Numbering
-    spots: BasePathTargets
+    targets: BasePathTargets
     bases: TargetBases
     copies: FilesToCopy
-    by_reference: bool
     live: frozenset[FieldId]
     """The fields of the target's next version."""
 
-    def added(self, fragment: Fragment) -> Fragment:
-        """A fragment that was born on the branch."""
-        number = self.numbering.fragment_id(fragment.id)
-        return self._here(self.numbering.lineage(fragment), fragment, number)
+    def of(
+        self, diff: FragmentDiff
+    ) -> tuple[tuple[Fragment, ...], dict[FragmentId, Fragment], frozenset[FragmentId]]:
+        """Fragments that the target gets, those of it that change, and those that go."""
+        lookups = len(diff.changed) + len(diff.removed)
+        self.target.manifest.expect_lookups(lookups)
+        self.newest.expect_lookups(lookups)
+        for each in diff.removed:
+            then, now = self.target.manifest.fragment(each.id), self._now(each.id)
+            if then.deletion_file != now.deletion_file or each.id in self.judge.rewritten:
+                raise _conflict(each.id, "the target changed it, and the branch removes it")
+        removed = {each.id for each in diff.removed}
+        changed = {}
+        for pair in diff.changed:
+            image = self._changed(pair)
+            if image is None:
+                removed.add(pair.now.id)
+            else:
+                changed[pair.now.id] = image
+        added = tuple(
+            self._placed(each, self.numbering.fragment_id(each.id)) for each in diff.added
+        )
+        return added, changed, frozenset(removed)
 
-    def changed(self, changed: ChangedFragment) -> Fragment | None:
+    def _changed(self, changed: ChangedFragment) -> Fragment | None:
         """A fragment that the branch changed; None if no row of it is left.
 
         Raises RetryableConflictError where both sides changed the same.
         """
         number = changed.now.id
-        then, now = self.base.fragment(number), self._now(number)
+        then, now = self.target.manifest.fragment(number), self._now(number)
         if then == now:
-            return self._here(self.numbering.lineage(changed.now), changed.now, number)
-        return self._merged(changed, then, now)
-
-    def check_removed(self, fragment: Fragment) -> None:
-        """Raises RetryableConflictError if the target changed rows of a fragment that goes."""
-        then, now = self.base.fragment(fragment.id), self._now(fragment.id)
-        if then.deletion_file != now.deletion_file or fragment.id in self.judge.rewritten:
-            raise _conflict(fragment.id, "the target changed it, and the branch removes it")
-
-    def _now(self, number: FragmentId) -> Fragment:
-        if self.newest.position_of(number) is None:
-            raise _conflict(number, "the target removed it, and the branch changes it")
-        return self.newest.fragment(number)
-
-    def _here(self, fragment: Fragment, source: Fragment, number: FragmentId) -> Fragment:
-        """A fragment of the branch with its files as the target sees them."""
-        files = [self._file(each) for each in fragment.files]
-        placed = fragment.with_files(files).with_deletion_file(self._deletion(source, number))
-        return placed.without_dead_files(self.live).numbered(number)
-
-    def _file(self, file: DataFile) -> DataFile:
-        spot = self.spots.of(file.base_id)
-        if spot is OwnRoot.TARGET:
-            return same_elsewhere(file, file.path, None)
-        if spot is not OwnRoot.BRANCH:
-            return same_elsewhere(file, file.path, self.bases.id_of(spot))
-        if self.by_reference:
-            return same_elsewhere(file, file.path, self._branch_base())
-        return self.copies.data_file(file)
-
-    def _deletion(self, source: Fragment, number: FragmentId) -> DeletionFile | None:
-        deletion = source.deletion_file
-        if deletion is None:
-            return None
-        spot = self.spots.of(deletion.base_id)
-        if source.id == number:
-            if spot is OwnRoot.TARGET:
-                return deletion.under(None)
-            if spot is not OwnRoot.BRANCH:
-                return deletion.under(self.bases.id_of(spot))
-            if self.by_reference:
-                return deletion.under(self._branch_base())
-        return self.copies.deletion_file(source, number)
-
-    def _branch_base(self) -> BaseId:
-        return self.bases.id_of_root(self.work.head.location.uri, self.work.branch)
-
-    def _merged(self, changed: ChangedFragment, then: Fragment, now: Fragment) -> Fragment | None:
+            return self._placed(changed.now, number)
         files = self._merged_files(changed, then, now)
         deleted = self._merged_deletions(changed, then, now)
         fragment = now.with_files(files).without_dead_files(self.live)
@@ -257,6 +226,31 @@ class Translation:
                 return None
             deleted = self.copies.new_deletion_file(now, deleted, self.newest.version)
         return self._merged_lineage(changed, fragment.with_deletion_file(deleted))
+
+    def _now(self, number: FragmentId) -> Fragment:
+        if self.newest.position_of(number) is None:
+            raise _conflict(number, "the target removed it, and the branch changes it")
+        return self.newest.fragment(number)
+
+    def _placed(self, source: Fragment, number: FragmentId) -> Fragment:
+        """A fragment of the branch, with its files as the target sees them."""
+        files = [self._file(each) for each in source.files]
+        placed = self.numbering.lineage(source).with_files(files)
+        placed = placed.with_deletion_file(self._deletion(source, number))
+        return placed.without_dead_files(self.live).numbered(number)
+
+    def _file(self, file: DataFile) -> DataFile:
+        return self.bases.file(file, self.targets, self.copies)
+
+    def _deletion(self, source: Fragment, number: FragmentId) -> DeletionFile | None:
+        """The deletion file of a fragment of the branch, which is named after its number."""
+        deletion = source.deletion_file
+        if deletion is None:
+            return None
+        place = self.targets.of(deletion.base_id)
+        if source.id != number or place is OwnRoot.BRANCH:
+            return self.copies.deletion_file(source, number)
+        return deletion.under(self.bases.id_of(place))
 
     def _merged_files(
         self, changed: ChangedFragment, then: Fragment, now: Fragment
@@ -295,7 +289,7 @@ class Translation:
         mine = self._deleted(changed.now) - before
         theirs = BitMap()
         if then.deletion_file != now.deletion_file:
-            theirs = (load_deletions(self.target, self.newest, now) or BitMap()) - before
+            theirs = (load_deletions(self.target.location, self.newest, now) or BitMap()) - before
         affected = mine | rewritten_rows(self.work, number, now.physical_rows)
         if affected and number in self.judge.rewritten:
             raise _conflict(number, "the target wrote columns of it anew")
@@ -310,10 +304,10 @@ class Translation:
     def _row_conflict(self, then: Fragment, offset: int) -> RetryableConflictError:
         """A row that both changed, by its key if the schema declares one: of the version at the
         fork, where both have it."""
-        base = Snapshot(self.target, self.base, self.work.first.scheme)
+        base = self.target
         key = key_of(base.schema, primary_key(base.schema))
         if key is None:
-            return row_conflict(self.base, then, offset)
+            return row_conflict(base.manifest, then, offset)
         wanted = WantedColumns(project(base.schema, key.names).stored)
         reader = open_fragment(base, then, wanted)
         shown, values = shown_key(key, key.values(reader.take(np.array([offset]))), 0)

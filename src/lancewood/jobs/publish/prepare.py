@@ -6,12 +6,11 @@ happened. Nothing is written: publishing commits the result (``publish``), a rep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from lancewood.engine.location import Location, default_file_root
+from lancewood.engine.location import Location
 from lancewood.engine.rows import LiveRows, RowFacts, distinct, stretches_of
 from lancewood.engine.schema import related_columns
 from lancewood.engine.snapshot import Snapshot, branch_location, load_snapshot
@@ -85,11 +84,8 @@ def prepare(
             _check_apart(work, newest)
         return None, newest
     check_open(newest.manifest)
-    copies = FilesToCopy(
-        main.store, work.head, location.store, default_file_root(location, newest.manifest)
-    )
-    target = _at_fork(newest, work)
-    claims = None if closes else main
+    target, claims = _at_fork(newest, work), None if closes else main
+    copies = FilesToCopy(work.head, newest)
     publication = Publication(work, target, diff, copies, runner, claims, by_reference)
     _judge_all(publication, newest, work.fork, uuid)
     if work.keeps_ids:
@@ -108,9 +104,7 @@ def prepare_again(
     if diff is None:
         return None
     check_open(onto.manifest)
-    file_root = default_file_root(onto.location, onto.manifest)
-    copies = FilesToCopy(main.store, work.head, onto.location.store, file_root)
-    return Publication(work, onto, diff, copies, runner, main)
+    return Publication(work, onto, diff, FilesToCopy(work.head, onto), runner, main)
 
 
 def publishing(work: BranchWork, uuid: str, properties: Mapping[str, str]) -> Transaction:
@@ -119,20 +113,15 @@ def publishing(work: BranchWork, uuid: str, properties: Mapping[str, str]) -> Tr
         BRANCH_PROPERTY: work.branch,
         BRANCH_VERSION_PROPERTY: str(work.head.manifest.version),
         HELD_PROPERTY: encode_held(work.held),
-        **({MARKS_PROPERTY: "exact"} if has_exact_marks(work) else {}),
-        **_rewritten(work),
-        **properties,
     }
+    if has_exact_marks(work):
+        told[MARKS_PROPERTY] = "exact"
+    if not same_fields(work.first.manifest.fields, work.head.manifest.fields):
+        found = related_columns(work.first, work.head)
+        if not found.unknown:  # else its versions do not tell which columns the branch cast
+            told |= recorded(found.ids)
+    told |= properties
     return Transaction(work.fork, uuid, tuple(each.operation for each in work.steps), told)
-
-
-def _rewritten(work: BranchWork) -> dict[str, str]:
-    """The record of columns that the branch cast; none where its versions do not tell, or where it
-    left the columns alone."""
-    if same_fields(work.first.manifest.fields, work.head.manifest.fields):
-        return {}
-    found = related_columns(work.first, work.head)
-    return {} if found.unknown else recorded(found.ids)
 
 
 def _diff(work: BranchWork) -> FragmentDiff | None:
@@ -214,51 +203,42 @@ def _at_fork(newest: Snapshot, work: BranchWork) -> Snapshot:
     return Snapshot(newest.location, manifest, newest.scheme)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    version: Version
-    transaction: Transaction
-
-
 def _judge_all(publication: Publication, newest: Snapshot, fork: Version, uuid: str | None) -> None:
     """Judge every version of the target since the fork, up to the newest."""
-    standing: list[_Seen] = []
-    for each in _since(newest, fork):
-        if uuid is not None and each.transaction.uuid == uuid:
-            raise LandedError(each.version)
-        back = _taken_back(newest, each, fork)
-        if back is None:
-            standing.append(each)
-            continue
-        standing = [other for other in standing if other.version <= back]
-        publication.pass_over()
-    for each in standing:
-        publication.judge(each.transaction, each.version)
-
-
-def _since(newest: Snapshot, fork: Version) -> Iterator[_Seen]:
     store, scheme = newest.location.store, newest.scheme
-    found = {*versions_since(store, fork, scheme).versions}
+    there = {*versions_since(store, fork, scheme).versions}
+    standing: list[tuple[Version, Transaction]] = []
     for version in map(Version, range(fork + 1, newest.manifest.version + 1)):
-        if version in found:
-            yield _Seen(version, load_transaction_of(store, version, scheme))
+        if version in there:
+            theirs = load_transaction_of(store, version, scheme)
         else:
-            gone = missing_transaction(version, f"version {version} was cleaned up")
-            yield _Seen(version, gone)
+            theirs = missing_transaction(version, f"version {version} was cleaned up")
+        if uuid is not None and theirs.uuid == uuid:
+            raise LandedError(version)
+        back = _taken_back(newest, version, theirs, fork)
+        if back is None:
+            standing.append((version, theirs))
+            continue
+        standing = [each for each in standing if each[0] <= back]
+        publication.pass_over()
+    for version, theirs in standing:
+        publication.judge(theirs, version)
 
 
-def _taken_back(newest: Snapshot, seen: _Seen, fork: Version) -> Version | None:
-    """The version since the fork that ``seen`` restored completely, or None."""
-    (operation, *others) = seen.transaction.operations
+def _taken_back(
+    newest: Snapshot, restoring: Version, theirs: Transaction, fork: Version
+) -> Version | None:
+    """The version since the fork that the version ``restoring`` restored completely, or None."""
+    (operation, *others) = theirs.operations
     if others or not isinstance(operation, Restore):
         return None
     version = operation.version
-    if version < fork or version >= seen.version or is_detached(version):
+    if version < fork or version >= restoring or is_detached(version):
         return None
     store, scheme = newest.location.store, newest.scheme
     try:
         then = load_manifest(store, version, scheme).message
-        now = load_manifest(store, seen.version, scheme).message
+        now = load_manifest(store, restoring, scheme).message
     except NotFoundError:
         return None
     is_same = [*then.base_paths] == [*now.base_paths] and content_digest(then) == content_digest(

@@ -19,7 +19,7 @@ up in those of the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -36,10 +36,10 @@ from lancewood.engine.write import claim_space
 from lancewood.errors import ConflictError, IncompatibleConflictError, RetryableConflictError
 from lancewood.jobs.compose.base_paths import BasePathTargets, ExternalBlobs, TargetBases
 from lancewood.jobs.compose.files import FilesToCopy
-from lancewood.jobs.compose.next_version import Effect, open_config, recorded_as
+from lancewood.jobs.compose.next_version import Effect, PlannedOnce, columnless, open_config
 from lancewood.jobs.job import pack_fragments
 from lancewood.jobs.merge_into.keys import Key, KeyIndex, key_of, primary_key, shown_key
-from lancewood.jobs.merge_into.search import Matches, Search, find_matches
+from lancewood.jobs.merge_into.search import Search, find_matches
 from lancewood.jobs.publish.branch_work import BranchWork, FragmentDiff, diff_fragments
 from lancewood.jobs.publish.fragments import Numbering, Translation, number_work
 from lancewood.jobs.publish.operation_judge import OperationJudge
@@ -64,23 +64,17 @@ from lancewood.rules.indices import (
     changed_fields,
     check_no_fragment_reuse,
     on_live_fields,
-    uncovered,
-    with_relatives,
+    without_rewritten,
 )
 from lancewood.rules.numbering import field_mark, next_fragment_id
-from lancewood.rules.patching import make_patch
 from lancewood.rules.three_way import merged_fields, merged_map
-
-_Pairs = Iterable[tuple[Fragment, Fragment]]
-"""Fragments of one id before and after a change."""
-
 
 _ROOM = 1_000
 """Fragment ids left free after a lost race, so that the next one need not rename files."""
 
 
 @dataclass
-class Publication:
+class Publication(PlannedOnce):
     """The work of a branch to be committed on its target; a composer for the engine's commit."""
 
     work: BranchWork
@@ -99,22 +93,20 @@ class Publication:
     left_out: tuple[str, ...] = ()
     """Indices that the last composed version leaves out."""
     is_fast_forward: bool = True
-    brought: int = 0
     _judge: OperationJudge = field(init=False)
-    _spots: BasePathTargets = field(init=False)
-    _external: ExternalBlobs = field(init=False)
+    _targets: BasePathTargets = field(init=False)
+    _external_blobs: ExternalBlobs = field(init=False)
     _shift: int = 0
     _claimed: int = 0
     """The first of the row ids that were claimed for the target."""
     _compared: dict[FragmentId, Fragment] = field(default_factory=dict)
     """New fragments of the target that share no key with the branch."""
-    _planned: tuple[Version, Composition] | None = None
-    """The last plan and its version, since the same one is asked for repeatedly."""
 
     def __post_init__(self) -> None:
         self._judge = OperationJudge(self.work)
-        self._spots = BasePathTargets(self.work.head, self.target.location, self.work.roots)
-        self._external = ExternalBlobs(self.work.head)
+        make = BasePathTargets.referring if self.by_reference else BasePathTargets
+        self._targets = make(self.work.head, self.target.location, self.work.roots)
+        self._external_blobs = ExternalBlobs(self.work.head)
         self.work.head.check_writable()
         check_no_fragment_reuse(self.work.head.manifest.indices, "publishing")
 
@@ -131,32 +123,22 @@ class Publication:
             raise
 
     def compose(self, newest: Manifest) -> Composition:
-        """The version after ``newest``, with all files that it needs in place."""
-        if self._needs_ids(newest):
-            mark = self.work.head.manifest.next_row_id
-            assert self.claims is not None, "asked of a branch that goes on"
+        """The version after ``newest``, with all files that it needs in place. If the target would
+        go on where the branch hands out row ids, it claims other ones."""
+        mark = self.work.head.manifest.next_row_id
+        is_ahead = newest.next_row_id < mark > self._claimed
+        if self.claims is not None and self.work.keeps_ids and is_ahead:
             self._claimed = claim_space(self.claims, mark, line_of(newest))
             self._planned = None
-        composition = self.plan(newest)
-        self.brought += self.copies.bring(self.runner)
-        return composition
+        return super().compose(newest)
 
     def plan(self, newest: Manifest) -> Composition:
-        """Plan the version after ``newest`` without writing a file; planned once per version."""
-        if self._planned is not None and self._planned[0] == newest.version:
-            return self._planned[1]
+        """Plan the version after ``newest`` without writing a file."""
         try:
-            self._planned = newest.version, self._plan(newest)
-            return self._planned[1]
+            return super().plan(newest)
         except ConflictError as conflict:
             self.is_refused = True
             raise self._judge.conflict(newest.version, conflict) from conflict
-
-    def _needs_ids(self, newest: Manifest) -> bool:
-        """Whether the target would go on where the branch hands out row ids."""
-        mark = self.work.head.manifest.next_row_id
-        is_ahead = newest.next_row_id < mark > self._claimed
-        return self.claims is not None and self.work.keeps_ids and is_ahead
 
     def _plan(self, newest: Manifest) -> Composition:
         check_writable(newest, self.target.location.repository)
@@ -168,36 +150,27 @@ class Publication:
         live = frozenset(FieldId(each.id) for each in fields)
         bases = TargetBases(self.target.location, newest)
         taken_over = (*self.diff.added, *(each.now for each in self.diff.changed))
-        self._external.declare(bases, newest, taken_over, live)
+        self._external_blobs.declare(bases, newest, taken_over, live)
         known = {each.id for each in self.work.first.manifest.base_paths}
         for each in self.work.head.manifest.base_paths:
-            if each.id not in known:
-                bases.declare(self._spots.of(BaseId(each.id)))
+            place = self._targets.of(BaseId(each.id))
+            if each.id not in known and place != self._targets.own:
+                bases.id_of(place)
         translation = Translation(
             self.work,
-            self.target.location,
-            self.target.manifest,
+            self.target,
             newest,
             self._judge,
             numbering,
-            self._spots,
+            self._targets,
             bases,
             self.copies,
-            self.by_reference,
             live,
         )
-        added, changed, removed = self._fragments(translation)
+        added, changed, removed = translation.of(self.diff)
         if self._judge.has_seen:
             self._check_keys(newest)
-        indices = Indices(
-            self.work,
-            newest,
-            fields,
-            numbering,
-            [(each.then, each.now) for each in self.diff.changed],
-            lambda: self._changed_there(newest),
-            self.copies.index,
-        ).merged()
+        indices = self._merged_indices(newest, fields, numbering)
         changes = replace(
             head,
             base_paths=bases.changed,
@@ -206,37 +179,39 @@ class Publication:
             next_row_id=numbering.next_row_id,
             max_allocated_field_id=field_mark(newest, fields),
         )
+        has_overwritten = any(isinstance(each.operation, Overwrite) for each in self.work.steps)
         effect = Effect(
             newest,
             changes,
             added,
             changed,
             removed,
-            self._judge.reuse.is_any
-            or any(isinstance(each.operation, Overwrite) for each in self.work.steps),
+            self._judge.reuse.is_any or has_overwritten,
             indices.added,
             indices.removed,
             bases.added,
         )
-        gone = {each.id for each in newest.fields} - live
-        if gone and self._judge.has_seen:
-            _check_files_are_left(newest, removed, live)
-        patch = make_patch(
-            newest,
-            changes,
-            add=added,
-            changed=changed,
-            remove=removed,
-            live_fields=live if gone else None,
-        )
+        if self._judge.has_seen and any(each.id not in live for each in newest.fields):
+            left = (each for each in newest.fragments if each.id not in removed)
+            empty = columnless(left, fields)
+            if empty is not None:
+                raise RetryableConflictError(
+                    f"fragment {empty.id} of the target has none of the columns that stay",
+                    fragment=empty.id,
+                )
         self.left_out = indices.left_out
         self.is_referring = bases.is_referring
         self.is_fast_forward = not self._judge.has_seen
-        return Composition(recorded_as(effect), patch)
+        return effect.composition()
 
     def _number(self, newest: Manifest) -> Numbering:
-        work, mark = self.work, self._row_mark(newest)
+        """The numbers on the target. It hands out row ids above all of the branch's from now on, if
+        those stay."""
+        work, mark = self.work, None
         first, head, added = work.first.manifest, work.head.manifest, self.diff.added
+        if work.keeps_ids:
+            here, there = newest.next_row_id, head.next_row_id
+            mark = here if here >= there else max(there, self._claimed)
         numbering = number_work(first, head, added, newest, work.fork, self._shift, mark)
         if numbering.fragment_shift and any(each.deletion_file for each in added):
             is_second = self._shift and numbering.fragment_shift > self._shift
@@ -245,17 +220,14 @@ class Publication:
                 return number_work(first, head, added, newest, work.fork, self._shift, mark)
         return numbering
 
-    def _row_mark(self, newest: Manifest) -> int | None:
-        """Where the target hands out row ids from now on, if those of the branch stay: not below
-        any of them."""
-        here, there = newest.next_row_id, self.work.head.manifest.next_row_id
-        if not self.work.keeps_ids:
-            return None
-        return here if here >= there else max(there, self._claimed)
-
     def _head(self, newest: Manifest) -> HeadChanges:
-        first, head = self.work.first.manifest, self.work.head.manifest
-        is_other = head.file_version != first.file_version
+        """Schema, configuration and metadata with the changes of the branch, None for those without
+        any. The target then holds what the branch does, if their rows are known by the same ids."""
+        work, first, head = self.work, self.work.first.manifest, self.work.head.manifest
+        config = merged_map("configuration", open_config(first), open_config(head), newest.config)
+        if work.keeps_ids and not work.is_part:
+            held = merged_into(newest, held_by(head))
+            config = {**(newest.config if config is None else config), MERGED_KEY: held}
         return HeadChanges(
             fields=merged_fields(first.fields, head.fields, newest.fields),
             schema_metadata=merged_map(
@@ -264,42 +236,12 @@ class Publication:
                 head.schema_metadata,
                 newest.schema_metadata,
             ),
-            config=self._config(newest),
+            config=config,
             table_metadata=merged_map(
                 "table's metadata", first.table_metadata, head.table_metadata, newest.table_metadata
             ),
-            file_version=head.file_version if is_other else None,
+            file_version=None if head.file_version == first.file_version else head.file_version,
         )
-
-    def _config(self, newest: Manifest) -> Mapping[str, str] | None:
-        """The configuration with the changes of the branch; None if there are none. The target then
-        holds what the branch does, if their rows are known by the same ids."""
-        work = self.work
-        first, head = open_config(work.first.manifest), open_config(work.head.manifest)
-        merged = merged_map("configuration", first, head, newest.config)
-        if not work.keeps_ids or work.is_part:
-            return merged
-        held = merged_into(newest, held_by(work.head.manifest))
-        return {**(newest.config if merged is None else merged), MERGED_KEY: held}
-
-    def _fragments(
-        self, translation: Translation
-    ) -> tuple[tuple[Fragment, ...], dict[FragmentId, Fragment], frozenset[FragmentId]]:
-        lookups = len(self.diff.changed) + len(self.diff.removed)
-        translation.base.expect_lookups(lookups)
-        translation.newest.expect_lookups(lookups)
-        for each in self.diff.removed:
-            translation.check_removed(each)
-        removed = {each.id for each in self.diff.removed}
-        changed = {}
-        for pair in self.diff.changed:
-            image = translation.changed(pair)
-            if image is None:
-                removed.add(pair.now.id)
-            else:
-                changed[pair.now.id] = image
-        added = tuple(translation.added(each) for each in self.diff.added)
-        return added, changed, frozenset(removed)
 
     def _check_keys(self, newest: Manifest) -> None:
         """Raise IncompatibleConflictError if both sides have new rows with the same primary key.
@@ -337,17 +279,63 @@ class Publication:
             if base.position_of(number) is not None and newest.position_of(number) is not None:
                 yield base.fragment(number), newest.fragment(number)
 
+    def _merged_indices(
+        self, newest: Manifest, fields: FieldMessages, numbering: Numbering
+    ) -> IndexMerge:
+        fork = _by_uuid(self.work.first.manifest.indices)
+        head = _by_uuid(self.work.head.manifest.indices)
+        fresh = [each for key, each in head.items() if key not in fork]
+        taken = [(each, self._adopted(each, newest, fields, numbering)) for each in fresh]
+        left_out = {each.name for each, done in taken if done is None}
+        added = tuple(done for _, done in taken if done is not None)
+        known = fork.keys() & head.keys()
+        changed = ((each.then, each.now) for each in self.diff.changed)
+        unknown = (each for each in newest.indices if each.message.uuid.uuid not in known)
+        # indices unknown to the branch do not cover what it wrote anew
+        others = _by_uuid(without_rewritten(tuple(unknown), changed, fields))
+        kept, removed = [], []
+        for each in newest.indices:
+            key = each.message.uuid.uuid
+            if key in fork and key not in head and each.name not in left_out:
+                removed.append(each)
+            elif key not in known:
+                kept.append(others[key])
+            elif fork[key].message.fragment_bitmap == head[key].message.fragment_bitmap:
+                kept.append(each)
+            else:
+                before, after, here = fork[key].fragments, head[key].fragments, each.fragments
+                covered = (here - (before - after)) | numbering.covered(after - before)
+                kept.append(each if covered == here else each.covering(covered))
+        live = frozenset(FieldId(each.id) for each in fields)
+        indices = on_live_fields((*kept, *added), live)
+        return IndexMerge(indices, added, tuple(removed), tuple(sorted(left_out)))
 
-def _check_files_are_left(
-    newest: Manifest, removed: frozenset[FragmentId], live: frozenset[FieldId]
-) -> None:
-    """Raise RetryableConflictError if a fragment of the target would have no file left."""
-    for each in newest.fragments:
-        if each.id not in removed and all(live.isdisjoint(f.fields) for f in each.message.files):
-            raise RetryableConflictError(
-                f"fragment {each.id} of the target has none of the columns that stay",
-                fragment=each.id,
-            )
+    def _adopted(
+        self, index: Index, newest: Manifest, fields: FieldMessages, numbering: Numbering
+    ) -> Index | None:
+        """An index of the branch as the target has it; None if it cannot use it."""
+        if numbering.is_shifted and not self._holds_only_old_rows(index):
+            return None
+        found = self.copies.index(index)
+        if found is None:
+            return None
+        (found,) = without_rewritten((found,), self._changed_there(newest), fields)
+        message = table_pb2.IndexMetadata()
+        message.CopyFrom(found.covering(numbering.covered(found.fragments)).message)
+        if message.dataset_version > numbering.fork:
+            message.dataset_version = newest.version
+        return Index(message)
+
+    def _holds_only_old_rows(self, index: Index) -> bool:
+        """Whether the index was built only from rows from before the fork. Its coverage does not
+        tell: it still holds everything that it once covered."""
+        born = next_fragment_id(self.work.first.manifest)
+        for each in self.work.steps:
+            if isinstance(each.operation, CreateIndex):
+                for made in each.operation.new_indices:
+                    if made.message.uuid.uuid == index.message.uuid.uuid:
+                        return not made.fragments or made.fragments.max() < born
+        return False
 
 
 @dataclass(frozen=True)
@@ -359,102 +347,6 @@ class IndexMerge:
     removed: tuple[Index, ...] = ()
     left_out: tuple[str, ...] = ()
     """Indices of the branch that the target cannot use."""
-
-
-@dataclass
-class Indices:
-    """The indices of all sides, and what is needed to merge them."""
-
-    work: BranchWork
-    newest: Manifest
-    fields: FieldMessages
-    """The fields of the target's next version."""
-    numbering: Numbering
-    changed: Sequence[tuple[Fragment, Fragment]]
-    """Fragments that the branch changed, before and after."""
-    changed_there: Callable[[], _Pairs]
-    """Finds fragments that the target changed; called only if an index is taken over."""
-    adopt: Callable[[Index], Index | None]
-    _grouped: Mapping[frozenset[FieldId], list[FragmentId]] | None = field(default=None)
-
-    def merged(self) -> IndexMerge:
-        fork = _by_uuid(self.work.first.manifest.indices)
-        head = _by_uuid(self.work.head.manifest.indices)
-        fresh = [each for key, each in head.items() if key not in fork]
-        taken = [(each, self._adopted(each)) for each in fresh]
-        left_out = {each.name for each, done in taken if done is None}
-        added = tuple(done for _, done in taken if done is not None)
-        kept, removed = [], []
-        for each in self.newest.indices:
-            key = each.message.uuid.uuid
-            if key in fork and key not in head and each.name not in left_out:
-                removed.append(each)
-            elif key in fork and key in head:
-                kept.append(self._patched(each, fork[key], head[key]))
-            else:
-                kept.append(self._uncovered(each))
-        live = frozenset(FieldId(each.id) for each in self.fields)
-        indices = on_live_fields((*kept, *added), live)
-        return IndexMerge(indices, added, tuple(removed), tuple(sorted(left_out)))
-
-    def _patched(self, now: Index, fork: Index, head: Index) -> Index:
-        """The target's index with the branch's changes to its coverage."""
-        if fork.message.fragment_bitmap == head.message.fragment_bitmap:
-            return now
-        before, after, here = fork.fragments, head.fragments, now.fragments
-        covered = (here - (before - after)) | self.numbering.covered(after - before)
-        return now if covered == here else now.covering(covered)
-
-    def _uncovered(self, now: Index) -> Index:
-        """An index unknown to the branch, without fragments whose columns the branch rewrote."""
-        if self._grouped is None:
-            self._grouped = _by_fields(self.changed)
-        return _without(now, self._grouped, self.fields)
-
-    def _adopted(self, index: Index) -> Index | None:
-        if self.numbering.is_shifted and not self._holds_only_old_rows(index):
-            return None
-        found = self.adopt(index)
-        if found is None:
-            return None
-        found = _without(found, _by_fields(self.changed_there()), self.fields)
-        message = table_pb2.IndexMetadata()
-        message.CopyFrom(found.covering(self.numbering.covered(found.fragments)).message)
-        if message.dataset_version > self.numbering.fork:
-            message.dataset_version = self.newest.version
-        return Index(message)
-
-    def _holds_only_old_rows(self, index: Index) -> bool:
-        """Whether the index was built only from rows from before the fork. Its coverage does not
-        tell: it still holds everything that it once covered."""
-        born = next_fragment_id(self.work.first.manifest)
-        for each in self.work.steps:
-            operation = each.operation
-            if not isinstance(operation, CreateIndex):
-                continue
-            for made in operation.new_indices:
-                if made.message.uuid.uuid == index.message.uuid.uuid:
-                    made_of = made.fragments
-                    return not made_of or made_of.max() < born
-        return False
-
-
-def _without(
-    index: Index, grouped: Mapping[frozenset[FieldId], list[FragmentId]], fields: FieldMessages
-) -> Index:
-    for written, fragments in grouped.items():
-        (index,) = uncovered((index,), fragments, with_relatives(fields, written))
-    return index
-
-
-def _by_fields(pairs: _Pairs) -> Mapping[frozenset[FieldId], list[FragmentId]]:
-    """Fragments by the columns that are in other files now."""
-    found: dict[frozenset[FieldId], list[FragmentId]] = {}
-    for before, after in pairs:
-        written = changed_fields(before, after)
-        if written:
-            found.setdefault(written, []).append(after.id)
-    return found
 
 
 def _by_uuid(indices: Iterable[Index]) -> dict[bytes, Index]:
@@ -514,9 +406,7 @@ def new_keys(
     parts = frozenset(key)
     is_stable = snapshot.manifest.has_stable_row_ids
     only_born = is_stable and given is not None and parts.isdisjoint(given)
-    fragments = [
-        each for each in diff.added if not only_born or _has_born(RowFacts(snapshot, each), born)
-    ]
+    fragments = [each for each in diff.added if not only_born or _last_id(snapshot, each) >= born]
     if not only_born:
         pairs = ((each.then, each.now) for each in diff.changed)
         fragments += [now for then, now in pairs if not parts.isdisjoint(changed_fields(then, now))]
@@ -525,9 +415,10 @@ def new_keys(
     return NewKeys(snapshot, tuple(fragments), found, born if only_born else None)
 
 
-def _has_born(facts: RowFacts, born: int) -> bool:
-    last = None if facts.row_ids is None else facts.row_ids.max_value()
-    return last is not None and last >= born
+def _last_id(snapshot: Snapshot, fragment: Fragment) -> int:
+    ids = RowFacts(snapshot, fragment).row_ids
+    last = None if ids is None else ids.max_value()
+    return -1 if last is None else last
 
 
 def check_keys(mine: NewKeys, theirs: NewKeys, runner: Runner) -> None:
@@ -551,14 +442,10 @@ def check_keys(mine: NewKeys, theirs: NewKeys, runner: Runner) -> None:
         twice: set[int] = set()
         for found in runner.run(work, tasks, what="comparing keys"):
             for each in found.matches:
-                twice.update(_new(other, by_id[each.fragment_id], each))
+                are_new = other.are_new(by_id[each.fragment_id], each.offsets)
+                twice.update(each.positions[are_new].tolist())
         if twice:
             raise _conflict(mine.key, columns, sorted(twice))
-
-
-def _new(side: NewKeys, fragment: Fragment, matches: Matches) -> Iterable[int]:
-    chosen: list[int] = matches.positions[side.are_new(fragment, matches.offsets)].tolist()
-    return chosen
 
 
 def _portions(side: NewKeys, runner: Runner) -> Iterator[list[pa.Array]]:

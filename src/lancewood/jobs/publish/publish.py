@@ -85,9 +85,9 @@ def publish(
     last: ConflictError | None = None
     for _ in range(commit_options.retry.attempts):
         head = open_revision(main, branch=branch)
-        task = _Publishing(main, branch, adopt, commit_options, runner, dry_run)
+        task = _Publishing(main, branch, asked, adopt, commit_options, runner, dry_run)
         try:
-            found, told = task.run(head, asked)
+            found, told = task.run(head)
             return found, replace(told, is_dry_run=dry_run)
         except _HeadMovedError as moved:
             last = moved.conflict
@@ -113,19 +113,19 @@ class _Publishing:
 
     main: Location
     branch: BranchName
+    asked: tuple[BranchName | None] | None
+    """The branch that the caller names as the target; None for none."""
     adopt: bool
     commit_options: CommitOptions
     runner: Runner
     dry_run: bool
 
-    def run(
-        self, head: Snapshot, asked: tuple[BranchName | None] | None
-    ) -> tuple[Snapshot, Published]:
+    def run(self, head: Snapshot) -> tuple[Snapshot, Published]:
         closing = find_closing(head)
         if closing is not None:
-            return self._go_on(head, closing, asked)
+            return self._go_on(head, closing)
         work = load_work(head)
-        self._check_target(work.parent, asked)
+        self._check_target(work.parent)
         try:
             publication, newest = self._prepare(work)
             if publication is not None:
@@ -152,12 +152,10 @@ class _Publishing:
             raise _HeadMovedError(conflict) from conflict
         return self._finish(publication, newest, closing)
 
-    def _go_on(
-        self, head: Snapshot, closing: Closing, asked: tuple[BranchName | None] | None
-    ) -> tuple[Snapshot, Published]:
+    def _go_on(self, head: Snapshot, closing: Closing) -> tuple[Snapshot, Published]:
         """Finish an interrupted publication, or find that it landed."""
         parent = None if closing.onto is None else BranchName.found(closing.onto)
-        self._check_target(parent, asked)
+        self._check_target(parent)
         target = branch_location(self.main, parent)
         landed = find_landed(target.store, closing)
         if landed is not None:
@@ -204,13 +202,11 @@ class _Publishing:
             publication.left_out,
         )
 
-    def _check_target(
-        self, parent: BranchName | None, asked: tuple[BranchName | None] | None
-    ) -> None:
-        if asked is not None and asked[0] != parent:
+    def _check_target(self, parent: BranchName | None) -> None:
+        if self.asked is not None and self.asked[0] != parent:
             raise InvalidInputError(
                 f"{called(self.branch)} was made from {called(parent)}, and can be published onto "
-                f"that only, not onto {called(asked[0])}; publish it there first, then "
+                f"that only, not onto {called(self.asked[0])}; publish it there first, then "
                 f"{called(parent)} further on",
                 branch=str(self.branch),
             )
