@@ -231,15 +231,15 @@ def selected(batch: pa.RecordBatch, columns: Sequence[str], schema: pa.Schema) -
         arrays[name] = as_struct(SideRows(values, _valid(side)), fields)
     found = pa.RecordBatch.from_arrays([*arrays.values()], schema=schema)
     base, ours, theirs = (found.column(each) for each in SIDES)
+
+    def is_changed(base: Any, *sides: Any) -> bool:
+        return base is None or any(each is not None and each != base for each in sides)
+
     kept = [
-        bool(here) if row else _is_changed(*(each[at].as_py() for each in (base, ours, theirs)))
+        bool(here) if row else is_changed(*(each[at].as_py() for each in (base, ours, theirs)))
         for at, (row, here) in enumerate(zip(cells, names, strict=True))
     ]
     return found.filter(pa.array(kept, pa.bool_()))
-
-
-def _is_changed(base: Any, *sides: Any) -> bool:
-    return base is None or any(each is not None and each != base for each in sides)
 
 
 @dataclass
@@ -256,17 +256,19 @@ class UnresolvedConflicts:
     shared_count: int = 0
     """Number of all such keys."""
 
-    def add(
-        self,
-        kinds: Mapping[str, int],
-        columns: Mapping[str, int],
-        some: Sequence[Mapping[str, Any]],
-    ) -> None:
-        """Add what a task found: numbers of conflicts by kind and by column, and a few of them."""
-        self.keys += [each[KEY] for each in some if each[KIND] == ONE_KEY]
-        self.kinds.update(kinds)
-        self.columns.update(columns)
-        self.some += some[: MOST_SHOWN - len(self.some)]
+    def note(self, conflicts: pa.RecordBatch) -> None:
+        """Count conflicts that a task found, and keep a few of them."""
+        if conflicts.num_rows:
+            self.kinds.update(conflicts.column(KIND).to_pylist())
+            self.columns.update(conflicts.column(COLUMNS).flatten().to_pylist())
+            self.some += conflicts.slice(0, MOST_SHOWN - len(self.some)).to_pylist()
+
+    def add(self, other: UnresolvedConflicts) -> None:
+        """Add what a task noted."""
+        self.keys += [each[KEY] for each in other.some if each[KIND] == ONE_KEY]
+        self.kinds.update(other.kinds)
+        self.columns.update(other.columns)
+        self.some += other.some[: MOST_SHOWN - len(self.some)]
 
     def add_shared(self, keys: pa.Table) -> None:
         """Add primary keys that several rows would have, each a conflict."""
@@ -278,12 +280,29 @@ class UnresolvedConflicts:
         """Raise MergeConflictError if a conflict is left; ``stale`` decisions did not apply."""
         if not self.kinds:
             return
-        said = "; ".join(
-            filter(None, (self._said_of_keys(), self._said_of_shared(), self._said_of_rows()))
-        )
-        way_out = TO_DECIDE if self.kinds.keys() - {ONE_KEY} else ""
+        said = []
+        if self.keys:
+            shown = _shown(self.keys[0], self.kinds[ONE_KEY] - self.shared_count - 1)
+            said.append(
+                f"different rows of both sides got the same primary key ({shown}); take a side, "
+                "or change one of them first"
+            )
+        if self.shared:
+            shown = _shown(self.shared[0], self.shared_count - 1)
+            said.append(
+                f"the merge would give different rows the same primary key ({shown}); decide "
+                "otherwise, or change one of them first"
+            )
+        rows = {kind: number for kind, number in self.kinds.items() if kind != ONE_KEY}
+        if rows:
+            kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(rows.items()))
+            names = ", ".join(f"{name} {number:,}" for name, number in self.columns.most_common(5))
+            where, count = f" (in {names})" if names else "", sum(rows.values())
+            row = "row" if count == 1 else "rows"
+            said.append(f"both sides changed {count:,} {row}: {kinds}{where}")
         raise MergeConflictError(
-            f"{said}{stale_words(stale)}{way_out}, and nothing has changed",
+            f"{'; '.join(said)}{stale_words(stale)}{TO_DECIDE if rows else ''}, and nothing has "
+            "changed",
             conflicts=self.kinds.total(),
             kinds=dict(self.kinds),
             columns=dict(self.columns),
@@ -291,33 +310,6 @@ class UnresolvedConflicts:
             keys=[*self.keys, *self.shared],
             stale=stale,
         )
-
-    def _said_of_keys(self) -> str:
-        if not self.keys:
-            return ""
-        shown = _shown(self.keys[0], self.kinds[ONE_KEY] - self.shared_count - 1)
-        return (
-            f"different rows of both sides got the same primary key ({shown}); take a side, "
-            "or change one of them first"
-        )
-
-    def _said_of_shared(self) -> str:
-        if not self.shared:
-            return ""
-        shown = _shown(self.shared[0], self.shared_count - 1)
-        return (
-            f"the merge would give different rows the same primary key ({shown}); decide "
-            "otherwise, or change one of them first"
-        )
-
-    def _said_of_rows(self) -> str:
-        found = {kind: number for kind, number in self.kinds.items() if kind != ONE_KEY}
-        if not found:
-            return ""
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(found.items()))
-        columns = ", ".join(f"{name} {number:,}" for name, number in self.columns.most_common(5))
-        where, count = f" (in {columns})" if columns else "", sum(found.values())
-        return f"both sides changed {count:,} {'row' if count == 1 else 'rows'}: {kinds}{where}"
 
 
 def _shown(key: Mapping[str, Any], others: int) -> str:

@@ -36,7 +36,6 @@ from lancewood.jobs.counts import Merged
 from lancewood.jobs.diff import nothing_before
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merge.merge_bases import Bases
-from lancewood.jobs.merge.merged_version import MergedVersion
 from lancewood.jobs.merge.resolve import Resolve
 from lancewood.jobs.merge.row_merge import Detect, PreparedMerge, RowMerge, state_name
 from lancewood.jobs.runner import Runner
@@ -113,7 +112,9 @@ class BranchMerge:
             )
         for each in (ours, theirs):
             _check_ids(each, bases[0])
-        base = Bases.of(bases, merge_bases, nothing_before, _history).followed_by(steps)
+        base = Bases.of(
+            bases, merge_bases, nothing_before, lambda state: history_of(state.manifest)
+        ).followed_by(steps)
         rebuilt = frozenset(state_name(each.after) for each in steps)
         return RowMerge(base, ours, theirs, self.resolve, self.detect, self.main.uri, rebuilt)
 
@@ -135,13 +136,16 @@ class BranchMerge:
                 commit_options.retry.pause(attempt)
             row_merge = self.row_merge()
             if row_merge is None:
-                return self._nothing()
+                ours, theirs = (
+                    open_revision(self.main, branch=each) for each in (self.into, self.name)
+                )
+                name, until = str(self.name or MAIN), theirs.manifest.version
+                return ours, Merged(name, until, is_new=False)
             if not dry_run:
                 row_merge.ours.check_writable()
                 check_open(row_merge.ours.manifest)
-            task = _Attempt(self, row_merge, commit_options, runner)
             try:
-                return task.run(dry_run=dry_run)
+                return self._once(row_merge, commit_options, runner, dry_run=dry_run)
             except RetryableConflictError as conflict:
                 last = conflict
         raise RetryableConflictError(
@@ -151,48 +155,40 @@ class BranchMerge:
             **last.facts,
         ) from last
 
-    def _nothing(self) -> tuple[Snapshot, Merged]:
-        ours, theirs = (open_revision(self.main, branch=each) for each in (self.into, self.name))
-        return ours, Merged(str(self.name or MAIN), theirs.manifest.version, is_new=False)
-
-
-def merged_config(ours: ManifestHead, theirs: Snapshot) -> dict[str, str]:
-    """What the configuration of ours says once it holds theirs as well. A line without row ids of
-    its own gets an identity with it, and hands out ids of its own from there on."""
-    config = {MERGED_KEY: merged_into(ours, vector_of(theirs))}
-    if not has_own_ids(ours):
-        config[LINE_KEY] = Line(uuid.uuid4().hex, Version(ours.version + 1), ours.branch).encode()
-    return config
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    """One attempt, onto one version of the target."""
-
-    merge: BranchMerge
-    row_merge: RowMerge
-    commit_options: CommitOptions
-    runner: Runner
-
-    def run(self, *, dry_run: bool) -> tuple[Snapshot, Merged]:
-        ours, theirs = self.row_merge.ours, self.row_merge.theirs
-        self._check_tables()
-        prepared = PreparedMerge(self.row_merge, self.runner, writes=not dry_run)
+    def _once(
+        self, row_merge: RowMerge, commit_options: CommitOptions, runner: Runner, *, dry_run: bool
+    ) -> tuple[Snapshot, Merged]:
+        """One attempt, onto one version of the target."""
+        ours, theirs = row_merge.ours, row_merge.theirs
+        is_ruled = self.detect != "tables" or row_merge.resolve.rows is not None
+        if not is_ruled and not row_merge.is_fast_forward:
+            raise MergeConflictError(
+                f"both sides changed {self.main.uri} since they parted, and detect='tables' "
+                "makes that a conflict",
+                conflicts=1,
+            )
+        prepared = PreparedMerge(row_merge, runner, writes=not dry_run)
         config = merged_config(ours.manifest, theirs)
         version = prepared.version(config, moves_on=not has_own_ids(ours.manifest))
+        name = str(self.name or MAIN)
         if not prepared.brings:
-            return ours, replace(self._told(prepared, version, 0, dry_run=dry_run), is_new=False)
+            told = prepared.told(name, 0, version.uncovered_indices, dry_run=dry_run)
+            return ours, replace(told, is_new=False)
         try:
             done = version.plan(ours.manifest)
             if dry_run:
-                return ours, self._told(prepared, version, version.copies.planned, dry_run=True)
-            transaction = Transaction(
-                ours.manifest.version,
-                str(uuid.uuid4()),
-                (done.operation,),
-                self._properties(version),
-            )
-            policy = self.commit_options.policy
+                planned, uncovered = version.copies.planned, version.uncovered_indices
+                return ours, prepared.told(name, planned, uncovered, dry_run=True)
+            properties = {
+                BRANCH_PROPERTY: name,
+                BRANCH_VERSION_PROPERTY: str(theirs.manifest.version),
+                BASES_PROPERTY: " ".join(row_merge.base_names),
+                **version.properties,
+                **commit_options.properties,
+            }
+            number, identity = ours.manifest.version, str(uuid.uuid4())
+            transaction = Transaction(number, identity, (done.operation,), properties)
+            policy = commit_options.policy
             strict = CommitPolicy(clock=policy.clock, retry=policy.retry)
             manifest = commit(
                 ours.location, ours.manifest, ours.scheme, transaction, strict, version
@@ -204,43 +200,16 @@ class _Attempt:
             prepared.discard()
             raise
         after = Snapshot(ours.location, manifest, ours.scheme)
-        return after, self._told(prepared, version, version.brought)
-
-    def _check_tables(self) -> None:
-        """Raise MergeConflictError if both changed the table at all, and that is a conflict."""
-        row_merge = self.row_merge
-        if self.merge.detect != "tables" or row_merge.resolve.rows is not None:
-            return
-        if not row_merge.is_fast_forward:
-            raise MergeConflictError(
-                f"both sides changed {self.merge.main.uri} since they parted, and detect='tables' "
-                "makes that a conflict",
-                conflicts=1,
-            )
-
-    def _properties(self, version: MergedVersion) -> dict[str, str]:
-        return {
-            BRANCH_PROPERTY: str(self.merge.name or MAIN),
-            BRANCH_VERSION_PROPERTY: str(self.row_merge.theirs.manifest.version),
-            BASES_PROPERTY: " ".join(self.row_merge.base_names),
-            **version.properties,
-            **self.commit_options.properties,
-        }
-
-    def _told(
-        self,
-        prepared: PreparedMerge,
-        version: MergedVersion,
-        brought: int,
-        *,
-        dry_run: bool = False,
-    ) -> Merged:
-        name, uncovered = str(self.merge.name or MAIN), version.uncovered_indices
-        return prepared.told(name, brought, uncovered, dry_run=dry_run)
+        return after, prepared.told(name, version.brought, version.uncovered_indices)
 
 
-def _history(state: Snapshot) -> frozenset[tuple[str, Version]]:
-    return history_of(state.manifest)
+def merged_config(ours: ManifestHead, theirs: Snapshot) -> dict[str, str]:
+    """What the configuration of ours says once it holds theirs as well. A line without row ids of
+    its own gets an identity with it, and hands out ids of its own from there on."""
+    config = {MERGED_KEY: merged_into(ours, vector_of(theirs))}
+    if not has_own_ids(ours):
+        config[LINE_KEY] = Line(uuid.uuid4().hex, Version(ours.version + 1), ours.branch).encode()
+    return config
 
 
 def _check_ids(state: Snapshot, base: Snapshot) -> None:

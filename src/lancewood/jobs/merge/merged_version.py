@@ -31,6 +31,7 @@ from lancewood.jobs.compose.base_paths import (
 from lancewood.jobs.compose.files import FilesToCopy
 from lancewood.jobs.compose.next_version import Effect, PlannedOnce, columnless
 from lancewood.jobs.diff import Places
+from lancewood.jobs.merge.merged_columns import MergedColumns
 from lancewood.jobs.merge.row_fates import MergedRows, TakenRows
 from lancewood.jobs.merge.touched_rows import Graft, RowLocations
 from lancewood.jobs.runner import Runner
@@ -50,7 +51,7 @@ from lancewood.rules.indices import (
     on_live_fields,
     without_rewritten,
 )
-from lancewood.rules.lineage import Lineage, recorded
+from lancewood.rules.lineage import recorded, recorded_merge
 from lancewood.rules.numbering import check_fragment_id, field_mark, next_fragment_id
 from lancewood.rules.overlaps import Outcome
 
@@ -66,31 +67,29 @@ class MergedVersion(PlannedOnce):
     """Fragments of theirs that come by reference, and which of their rows."""
     head: HeadChanges
     """Schema, configuration and metadata, as far as they change."""
-    theirs_ids: Mapping[FieldId, FieldId]
-    """Ids of columns in files of theirs, with those in the merged schema."""
-    copies: FilesToCopy
+    columns: MergedColumns
     runner: Runner
     fresh_ids: Callable[[int], int]
     """The first row id of a space above an id; called if rows come with ids above ours' mark."""
-    rewritten: Lineage = field(default_factory=dict)
-    """Ids of ours by those of the merged schema, for fields that get other ones."""
-    of_theirs: Mapping[str, str] = field(default_factory=dict)
-    """The record of which fields of theirs the merged schema has."""
     moves_on: bool = False
     """Whether ours hands out ids of a fresh space from now on, even if no rows came."""
     uncovered_indices: tuple[str, ...] = ()
     """Names of indices of ours that do not cover what comes, once it is planned."""
     _first_free: int | None = None
+    copies: FilesToCopy = field(init=False)
     _external: ExternalBlobs = field(init=False)
 
     def __post_init__(self) -> None:
+        self.copies = FilesToCopy(self.theirs, self.ours)
         self._external = ExternalBlobs(self.theirs)
 
     @property
     def properties(self) -> dict[str, str]:
         """Properties of the transaction, by which rows and columns are followed through it."""
-        ours = {} if self.head.fields is None else recorded(self.rewritten)
-        return {MARKS_PROPERTY: "exact", **ours, **self.of_theirs}
+        ours = {} if self.head.fields is None else recorded(self.columns.rewritten)
+        of_theirs = self.columns.of_theirs
+        theirs = recorded_merge(of_theirs, self.theirs.schema, self.columns.schema)
+        return {MARKS_PROPERTY: "exact", **ours, **theirs}
 
     def judge(self, theirs: Transaction, version: Version) -> None:
         """Raise RetryableConflictError if a version that landed may have changed what the merge is
@@ -112,7 +111,7 @@ class MergedVersion(PlannedOnce):
         attempt = _Attempt(self, newest)
         grafted = (each.theirs for each in self.merged_rows.grafts.values())
         taken_over = map(self.theirs.manifest.fragment, {*self.adopted, *grafted})
-        self._external.declare(attempt.bases, newest, taken_over, self.theirs_ids.keys())
+        self._external.declare(attempt.bases, newest, taken_over, self.columns.theirs_ids.keys())
         fields = newest.fields if self.head.fields is None else self.head.fields
         live = frozenset(FieldId(each.id) for each in fields)
         added = (*attempt.adopted(), *attempt.written())
@@ -156,7 +155,7 @@ class MergedVersion(PlannedOnce):
     ) -> None:
         """Raise UnsupportedError if a fragment stays whose files hold a column under the id that it
         had before: its values would be read as null."""
-        before = {*self.rewritten.values()}
+        before = {*self.columns.rewritten.values()}
         for each in newest.fragments if before else ():
             if each.id in removed:
                 continue
@@ -255,7 +254,9 @@ class _Attempt:
         """A fragment of ours with columns of theirs in place of its own."""
         merge = self._merge
         ids = [each.id for pair in graft.columns for each in pair.after.walk()]
-        known = {each: merge.theirs_ids[each] for each in ids if each in merge.theirs_ids}
+        known = {
+            each: merge.columns.theirs_ids[each] for each in ids if each in merge.columns.theirs_ids
+        }
         source = merge.theirs.manifest.fragment(graft.theirs)
         brought = (self._file(each, known) for each in source.files)
         kept = (each.without(frozenset(known.values())) for each in fragment.files)
@@ -292,7 +293,7 @@ class _Attempt:
         kept = ~np.repeat(moved.changes, moved.counts)
         updated[offsets[kept]] = self._versions(places.at(kept), LAST_UPDATED_AT)
         ids = RowFacts(self._merge.theirs, fragment).row_ids
-        files = [self._file(each, self._merge.theirs_ids) for each in fragment.files]
+        files = [self._file(each, self._merge.columns.theirs_ids) for each in fragment.files]
         made = (
             fragment.with_files([each for each in files if not each.is_dead])
             .with_deletion_file(None)

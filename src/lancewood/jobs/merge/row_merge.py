@@ -10,7 +10,7 @@ Conflicts that nothing decides are an error, and nothing has changed. Theirs is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Literal, TypeAlias
@@ -24,10 +24,9 @@ from lancewood.engine.rows import distinct
 from lancewood.engine.snapshot import Snapshot, common_version, main_location
 from lancewood.engine.write import claim_space, owns_its_space
 from lancewood.errors import IncompatibleConflictError
-from lancewood.jobs.compose.files import FilesToCopy
 from lancewood.jobs.compose.next_version import open_config
 from lancewood.jobs.counts import Merged
-from lancewood.jobs.diff import Comparison, paired_columns
+from lancewood.jobs.diff import paired_columns
 from lancewood.jobs.job import TASKS_PER_SLOT, gather, shares
 from lancewood.jobs.merge.conflicts import UnresolvedConflicts
 from lancewood.jobs.merge.merge_bases import Bases
@@ -43,6 +42,7 @@ from lancewood.jobs.merge.resolve import Resolve, decided_names, value_columns
 from lancewood.jobs.merge.row_fates import MergedRows, TakenRows, WrittenRows
 from lancewood.jobs.merge.row_tasks import (
     LOSERS,
+    Handling,
     MergedPortion,
     MergePortion,
     MergeShape,
@@ -75,7 +75,7 @@ from lancewood.model.manifest import Manifest
 from lancewood.model.refs import MAIN, called
 from lancewood.model.schema import Field, Schema
 from lancewood.model.transaction import HeadChanges
-from lancewood.rules.lineage import Lineage, as_in, by_names, recorded_merge
+from lancewood.rules.lineage import Lineage, as_in, by_names
 from lancewood.rules.merged_schema import MergedColumn
 from lancewood.rules.three_way import favoured_map
 
@@ -249,18 +249,18 @@ class RowMerge:
             stirred = RowRanges.joined(touched.changed_by_both, touched.inserted_by_ours)
         else:
             for compared, chosen in self._compared(touched, ~moving):
-                yield from cut(
-                    touched, touched.changed_by_both.at(chosen), count, compared=compared
-                )
-        yield from cut(touched, stirred, count, rewrites=True)
-        yield from cut(touched, touched.keyed.at(~keyed), count, keeps_ids=True, rewrites=converts)
-        yield from cut(touched, touched.keyed.at(keyed), count, keeps_ids=True, rewrites=True)
-        yield from cut(touched, touched.key_collisions, count, are_rivals=True)
+                rows = touched.changed_by_both.at(chosen)
+                yield from cut(touched, rows, count, Handling(compared=compared))
+        yield from cut(touched, stirred, count, Handling(rewrites=True))
+        for chosen, moves in ((~keyed, converts), (keyed, True)):
+            handling = Handling(keeps_ids=True, rewrites=moves)
+            yield from cut(touched, touched.keyed.at(chosen), count, handling)
+        yield from cut(touched, touched.key_collisions, count, Handling(are_rivals=True))
         grafted = _in_grafted(touched, touched.key_taken)
         for chosen, moves in ((~grafted, converts), (grafted, True)):
-            rows = touched.key_taken.at(chosen)
-            yield from cut(touched, rows, count, key_is_taken=True, rewrites=moves)
-        yield from cut(touched, touched.asked, count, rewrites=True, loses_key=True)
+            handling = Handling(key_is_taken=True, rewrites=moves)
+            yield from cut(touched, touched.key_taken.at(chosen), count, handling)
+        yield from cut(touched, touched.asked, count, Handling(rewrites=True, loses_key=True))
 
     def _compared(
         self, touched: TouchedRows, chosen: Mask
@@ -427,20 +427,15 @@ class PreparedMerge:
             self.discard()
             raise
         ours, theirs = self.row_merge.ours, self.row_merge.theirs
-        columns = self.row_merge.columns
-        copies = FilesToCopy(theirs, ours)
         return MergedVersion(
             ours,
             theirs,
             self.merged_rows,
             adopted,
             head,
-            columns.theirs_ids,
-            copies,
+            self.row_merge.columns,
             self.runner,
             self._fresh_ids,
-            columns.rewritten,
-            recorded_merge(columns.of_theirs, theirs.schema, columns.schema),
             moves_on,
         )
 
@@ -462,28 +457,24 @@ class PreparedMerge:
         shape = replace(row_merge.shape, writes=self.writes)
         work = partial(merge_portion, shape)
         for touched in row_merge.touched():
-            self.brings |= _differs(touched.sides[0])
+            there = touched.sides[0]
+            moved = len(there.inserted.counts) or len(there.deleted.counts)
+            self.brings |= bool(there.doubts or moved)
             self.merged_rows.take(touched, touched.only_theirs)
             self.merged_rows.drop(touched, touched.deleted_by_theirs)
             self.merged_rows.graft(touched.grafts)
             self.merged_rows.resolved += touched.resolved_collisions
             pairs = list(row_merge.cut(touched, self.runner.slots))
-            done = self._run(work, [portion for _, portion in pairs])
+            tasks = [portion for _, portion in pairs]
+            done = gather(self.runner, work, tasks, what="merging rows", snapshot=row_merge.ours)
+            self.files += [file for each in done for file in each.files]
             shared = row_merge.shared_keys(touched, done)
             if shared is not None:
                 found.add_shared(shared)
             for (rows, _), each in zip(pairs, done, strict=True):
                 self.merged_rows.decide(touched, rows, each)
-                found.add(each.kinds, each.columns, each.some)
+                found.add(each.left)
         found.check(self.stale)
-
-    def _run(
-        self, work: Callable[[MergePortion], MergedPortion], tasks: Sequence[MergePortion]
-    ) -> list[MergedPortion]:
-        ours = self.row_merge.ours
-        done = gather(self.runner, work, tasks, what="merging rows", snapshot=ours)
-        self.files += [file for each in done for file in each.files]
-        return done
 
     def _adopt(self) -> dict[FragmentId, TakenRows]:
         """The fragments of theirs that come by reference; rows of others are copied."""
@@ -538,10 +529,6 @@ class PreparedMerge:
                 favour,
             ),
         )
-
-
-def _differs(compared: Comparison) -> bool:
-    return bool(compared.doubts or len(compared.inserted.counts) or len(compared.deleted.counts))
 
 
 def state_name(state: Snapshot) -> str:

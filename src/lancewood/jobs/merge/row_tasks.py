@@ -6,8 +6,8 @@ reads them in portions of some megabytes, and answers what becomes of each row, 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -26,13 +26,11 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.format.schema import to_arrow_schema
 from lancewood.jobs.diff import Sending, SentFragments, State
 from lancewood.jobs.merge.conflicts import (
-    COLUMNS,
-    KIND,
-    MOST_SHOWN,
     OURS,
     THEIRS,
     SideRows,
     Sides,
+    UnresolvedConflicts,
 )
 from lancewood.jobs.merge.merge_bases import Bases
 from lancewood.jobs.merge.resolve import Resolve
@@ -188,11 +186,9 @@ class MergeShape:
 
 
 @dataclass(frozen=True)
-class MergePortion:
-    """Some of the rows that both sides may have changed, as a task gets them. Pickles."""
+class Handling:
+    """What is special about some of the rows that both sides may have changed."""
 
-    fragments: tuple[SentFragments, ...]
-    rows: RowRanges
     keeps_ids: bool = False
     """Whether rows that ours has keep the ids that they have there, which theirs may not have."""
     rewrites: bool = False
@@ -203,43 +199,55 @@ class MergePortion:
     """Whether the side that is not taken gets the key back that the base has."""
     key_is_taken: bool = False
     """Whether other rows have the keys of these by now, so that none of them may be there."""
-    tells_keys: bool = False
-    """Whether the primary keys are told of rows on whose key the states do not agree."""
     compared: frozenset[str] | None = None
     """The columns in which the rows may differ. The others are read only of rows that are put
     together or in conflict. None if that is not known."""
 
 
 @dataclass(frozen=True)
+class MergePortion:
+    """Some of the rows that both sides may have changed, as a task gets them. Pickles."""
+
+    fragments: tuple[SentFragments, ...]
+    rows: RowRanges
+    handling: Handling
+    tells_keys: bool
+    """Whether the primary keys are told of rows on whose key the states do not agree."""
+
+
+@dataclass
 class MergedPortion:
     """What became of the rows of a portion."""
 
-    fates: npt.NDArray[np.int8]
+    fates: npt.NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))
     """One ``RowFate`` for each row, in the order of the portion."""
     written: tuple[Fragment, ...] = ()
     """New fragments with the ids of their rows, in the order of the portion."""
-    files: tuple[NewFile, ...] = ()
     joined: int = 0
     resolved: int = 0
-    kinds: Mapping[str, int] = field(default_factory=dict)
-    """Number of conflicts left, by kind."""
-    columns: Mapping[str, int] = field(default_factory=dict)
-    some: tuple[Mapping[str, Any], ...] = ()
-    """A few of the conflicts that are left."""
-    used: tuple[str, ...] = ()
+    left: UnresolvedConflicts = field(default_factory=UnresolvedConflicts)
+    used: list[str] = field(default_factory=list)
     """The conflicts on which there were decisions."""
-    keys: tuple[ResultKeys, ...] = ()
+    keys: list[ResultKeys] = field(default_factory=list)
     """Keys of rows on whose key the states do not agree, if they are asked for."""
+
+    @property
+    def files(self) -> tuple[NewFile, ...]:
+        """The files of what was written."""
+        return new_data_files(self.written)
 
 
 def merge_portion(shape: MergeShape, portion: MergePortion) -> MergedPortion:
     """The task: decide the rows of a portion, and write those that are merged."""
-    writing = _PortionMerge(shape, portion)
+    merging = _PortionMerge(shape, portion)
+    written: tuple[Fragment, ...] = ()
     if shape.writes:
-        return writing.done(write_moved(shape.merged, writing.rows()))
-    for _ in writing.rows():
-        pass
-    return writing.done(())
+        written = write_moved(shape.merged, merging.rows())
+    else:
+        deque(merging.rows(), maxlen=0)
+    merging.done.written = written
+    merging.done.fates = np.concatenate([merging.done.fates, *merging.fates])
+    return merging.done
 
 
 def conflict_batches(shape: MergeShape, portion: MergePortion) -> Iterator[pa.RecordBatch]:
@@ -255,18 +263,9 @@ def used_decisions(shape: MergeShape, portion: MergePortion) -> Iterator[str]:
         yield from decided.used
 
 
-@dataclass(frozen=True)
-class CopiedRows:
-    """New fragments of rows of theirs, in the order that they were asked for."""
-
-    written: tuple[Fragment, ...]
-    files: tuple[NewFile, ...]
-
-
-def copy_rows(shape: MergeShape, chosen: Sequence[tuple[Fragment, BitMap]]) -> CopiedRows:
-    """The task: write rows of fragments of theirs under the merged schema."""
-    written = write_moved(shape.merged, _copied(shape, chosen))
-    return CopiedRows(written, new_data_files(written))
+def copy_rows(shape: MergeShape, chosen: Sequence[tuple[Fragment, BitMap]]) -> MergedPortion:
+    """The task: write rows of fragments of theirs under the merged schema, in their order."""
+    return MergedPortion(written=write_moved(shape.merged, _copied(shape, chosen)))
 
 
 def _copied(shape: MergeShape, chosen: Sequence[tuple[Fragment, BitMap]]) -> Iterator[MovingRows]:
@@ -304,13 +303,10 @@ class _PortionMerge:
         sent = zip(portion.fragments, shape.states, strict=True)
         self._states = [each.state(snapshot) for each, snapshot in sent]
         self._whole = self._reading(frozenset(shape.arrow.names))
-        self._narrow = None if portion.compared is None else self._reading(portion.compared)
-        self._fates: list[npt.NDArray[np.int8]] = []
-        self._kinds, self._columns = Counter[str](), Counter[str]()
-        self._some: list[Mapping[str, Any]] = []
-        self._used: list[str] = []
-        self._keys = list[ResultKeys]()
-        self._joined = self._resolved = 0
+        compared = portion.handling.compared
+        self._narrow = None if compared is None else self._reading(compared)
+        self.fates: list[npt.NDArray[np.int8]] = []
+        self.done = MergedPortion()
 
     def decided(self) -> Iterator[ResolvedRows]:
         for _, _, decided in self._parts():
@@ -319,7 +315,10 @@ class _PortionMerge:
     def rows(self) -> Iterator[MovingRows]:
         """The rows that are written."""
         for found, sides, decided in self._parts():
-            self._note(decided)
+            self.done.joined += decided.joined
+            self.done.resolved += decided.resolved
+            self.done.used += decided.used
+            self.done.left.note(decided.conflicts)
             chosen = np.flatnonzero(decided.fates == RowFate.WRITTEN)
             if not len(chosen) or not self._shape.writes:
                 continue
@@ -332,20 +331,6 @@ class _PortionMerge:
                 nothing = np.zeros(len(rows), np.uint64)
                 yield MovingRows(rows, nothing, ids, nothing)
 
-    def done(self, written: tuple[Fragment, ...]) -> MergedPortion:
-        return MergedPortion(
-            np.concatenate([np.empty(0, np.int8), *self._fates]),
-            written,
-            new_data_files(written),
-            self._joined,
-            self._resolved,
-            dict(self._kinds),
-            dict(self._columns),
-            tuple(self._some),
-            tuple(self._used),
-            tuple(self._keys),
-        )
-
     def _parts(self) -> Iterator[tuple[Sequence[ReadRows], Sides, ResolvedRows]]:
         """The rows that are put together or in conflict, with all of their columns; and where it
         is not known in which they may differ, all rows. Notes what becomes of every row."""
@@ -354,7 +339,7 @@ class _PortionMerge:
             if self._narrow is not None:
                 fates, is_open = self._settled(ids, self._narrow.at(places))
                 left = np.flatnonzero(is_open)
-            self._fates.append(fates)
+            self.fates.append(fates)
             for begin in range(0, len(left), self._whole.most):
                 at = left[begin : begin + self._whole.most]
                 found = self._whole.at([each.at(at) for each in places])
@@ -366,9 +351,10 @@ class _PortionMerge:
 
     def _settled(self, ids: Ids, found: Sequence[ReadRows]) -> tuple[npt.NDArray[np.int8], Mask]:
         """Decide rows of which only some columns were read, and tell which are left open."""
-        assert self._portion.compared is not None
+        compared = self._portion.handling.compared
+        assert compared is not None
         theirs, ours, base = found
-        names = [each for each in self._shape.arrow.names if each in self._portion.compared]
+        names = [each for each in self._shape.arrow.names if each in compared]
         opaque = {
             name: opaque_cells(name, [base], ours, theirs)
             for name in names
@@ -386,19 +372,19 @@ class _PortionMerge:
         if key is not None and self._portion.tells_keys:
             at = np.flatnonzero(fates != RowFate.CONFLICT)
             result = _result(sides, fates, written).take(at)
-            self._keys.append(result_keys(key, sides.take(at), result))
+            self.done.keys.append(result_keys(key, sides.take(at), result))
 
     def _decided(self, sides: Sides) -> ResolvedRows:
-        portion, resolver = self._portion, self._shape.resolver
-        if portion.are_rivals:
+        handling, resolver = self._portion.handling, self._shape.resolver
+        if handling.are_rivals:
             return resolver.rivals(sides)
-        if portion.loses_key:
+        if handling.loses_key:
             sides = self._shape.with_key_of_base(sides)
         decided = resolver.decide(sides)
-        if portion.key_is_taken:
+        if handling.key_is_taken:
             decided = _kept_away(sides, decided, resolver)
-        if portion.rewrites or portion.keeps_ids:
-            decided = _rewritten(sides, decided, stay=not portion.rewrites)
+        if handling.rewrites or handling.keeps_ids:
+            decided = _rewritten(sides, decided, stay=not handling.rewrites)
         return decided
 
     def _reading(self, names: frozenset[str]) -> _Reading:
@@ -413,16 +399,6 @@ class _PortionMerge:
             for at, state in enumerate(self._states)
         ]
         return _Reading(readers, min(each.portion_rows(fields) for each in self._states))
-
-    def _note(self, decided: ResolvedRows) -> None:
-        self._joined += decided.joined
-        self._resolved += decided.resolved
-        self._used += decided.used
-        conflicts = decided.conflicts
-        if conflicts.num_rows:
-            self._kinds.update(conflicts.column(KIND).to_pylist())
-            self._columns.update(conflicts.column(COLUMNS).flatten().to_pylist())
-            self._some += conflicts.slice(0, MOST_SHOWN - len(self._some)).to_pylist()
 
 
 def _result(sides: Sides, fates: npt.NDArray[np.int8], written: pa.RecordBatch) -> SideRows:
@@ -496,21 +472,11 @@ def expanded(rows: RowRanges, most: int) -> Iterator[tuple[Ids, tuple[RowLocatio
 
 
 def cut(
-    touched: TouchedRows,
-    rows: RowRanges,
-    count: int,
-    *,
-    keeps_ids: bool = False,
-    rewrites: bool = False,
-    are_rivals: bool = False,
-    loses_key: bool = False,
-    key_is_taken: bool = False,
-    compared: frozenset[str] | None = None,
+    touched: TouchedRows, rows: RowRanges, count: int, handling: Handling
 ) -> Iterator[tuple[RowRanges, MergePortion]]:
     """Cut rows into about ``count`` portions, in the order of theirs: the rows as the merge has
     them, and as they are sent to a task."""
-    order = np.lexsort((rows.theirs.offsets, rows.theirs.parts))
-    rows = rows.at(order)
+    rows = rows.at(np.lexsort((rows.theirs.offsets, rows.theirs.parts)))
     share = max(_LEAST_ROWS, -(-rows.row_count // count))
     ends = np.cumsum(rows.counts)
     low = 0
@@ -519,21 +485,13 @@ def cut(
         high = max(low + 1, int(np.searchsorted(ends, done + share, side="right")))
         high = min(high, low + _MOST_STRETCHES)
         portion = rows.at(np.arange(low, high))
-        sent = replace(
-            _sent(touched.states, portion),
-            keeps_ids=keeps_ids,
-            rewrites=rewrites,
-            are_rivals=are_rivals,
-            loses_key=loses_key,
-            key_is_taken=key_is_taken,
-            tells_keys=bool(touched.got_keys),
-            compared=compared,
-        )
-        yield portion, sent
+        fragments, sent = _sent(touched.states, portion)
+        yield portion, MergePortion(fragments, sent, handling, bool(touched.got_keys))
         low = high
 
 
-def _sent(states: Sequence[State], rows: RowRanges) -> MergePortion:
+def _sent(states: Sequence[State], rows: RowRanges) -> tuple[tuple[SentFragments, ...], RowRanges]:
+    """The fragments of each state that hold rows, and the rows in terms of these."""
     fragments, places = list[SentFragments](), list[RowLocations]()
     for state, placed in zip(states, rows.places, strict=True):
         there = placed.there
@@ -543,5 +501,4 @@ def _sent(states: Sequence[State], rows: RowRanges) -> MergePortion:
             parts[there], _ = renumbered
         places.append(RowLocations(parts, placed.offsets))
         fragments.append(sending.fragments(with_ids=False))
-    sent = RowRanges(rows.firsts, rows.counts, tuple(places), rows.changes, rows.in_place)
-    return MergePortion(tuple(fragments), sent)
+    return tuple(fragments), replace(rows, places=tuple(places))
