@@ -19,6 +19,7 @@ from lancewood.errors import (
     UnsupportedError,
 )
 from lancewood.jobs.refs.creation import create_branch
+from lancewood.jobs.runner import LocalRunner
 from lancewood.repo.commit.transaction import Transaction
 from lancewood.repo.merge import merge as merging
 from lancewood.repo.outcome import NotLandedWarning, TableDone, TakenIn
@@ -40,6 +41,19 @@ def standing(repo: lw.Repository, table: str = "photos", branch: str | None = No
     """What somebody sees who opens the table itself."""
     opened = lw.open(repo.path / "tables" / f"{table}.lance", branch=branch)
     return sorted(opened.to_arrow()["id"].to_pylist())
+
+
+def test_work_is_published_by_the_caller_s_runner(repo: lw.Repository) -> None:
+    asked = list[str]()
+
+    class Noted(LocalRunner):
+        def run(self, *given: Any, what: str, **told: Any) -> Any:
+            asked.append(what)
+            return super().run(*given, what=what, **told)
+
+    append(repo, "exp", 4)
+    repo.merge("exp", runner=Noted())
+    assert asked == ["adopting files"]
 
 
 def test_a_table_that_only_the_other_side_changed_is_published(repo: lw.Repository) -> None:

@@ -334,7 +334,7 @@ class _Merging:
             if left is not None:
                 clear(left, work.fork)
         try:
-            self.judged[step.name] = judge_published(main, work)
+            self.judged[step.name] = judge_published(main, work, self.rows.runner)
         except ConflictError as conflict:
             if step.is_made_twice and isinstance(conflict, IncompatibleConflictError):
                 raise IncompatibleConflictError(

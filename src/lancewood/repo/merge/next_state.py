@@ -356,20 +356,22 @@ class JudgedWork:
         return stage
 
 
-def judge_published(main: Location, work: BranchWork) -> JudgedWork | None:
+def judge_published(main: Location, work: BranchWork, runner: Runner) -> JudgedWork | None:
     """The work of a branch, judged against the newest version of its target; None if it changes
     nothing. Raises ConflictError."""
-    publication, newest = prepare(main, work, LocalRunner())
+    publication, newest = prepare(main, work, runner)
     if publication is None:
         return None
     publication.plan(newest.manifest)
     return JudgedWork(newest, publication)
 
 
-def judge_repeated(main: Location, work: BranchWork, head: Snapshot) -> JudgedWork | None:
+def judge_repeated(
+    main: Location, work: BranchWork, head: Snapshot, runner: Runner
+) -> JudgedWork | None:
     """A part of a branch's work, judged against a version with the content that the part began
     with; None if it changes nothing. Raises ConflictError."""
-    publication = prepare_again(main, work, head, LocalRunner())
+    publication = prepare_again(main, work, head, runner)
     if publication is None:
         return None
     publication.plan(head.manifest)

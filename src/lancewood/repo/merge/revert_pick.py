@@ -362,17 +362,17 @@ class _Redoing:
 
     def _published(self, wanted: Pin) -> _Step:
         """A table that was made on another branch, for main."""
-        main = self.context.location(wanted.on(None))
+        main, runner = self.context.location(wanted.on(None)), self.rows.runner
         work = load_work_onto(self._landed(wanted), None)
         left = abandoned_since(main, work.fork)
-        judged = judge_published(main, work) if left is None else None
+        judged = judge_published(main, work, runner) if left is None else None
         if judged is None and left is None:
             return _Step(TableDone.TAKEN, pin_of(load_snapshot(main), wanted.uri))
 
         def again() -> Stage:
             if left is not None:
                 clear(left, work.fork)
-            now = judge_published(main, work) if judged is None else judged
+            now = judge_published(main, work, runner) if judged is None else judged
             return Stage(load_snapshot(main)) if now is None else now.stage(self.title)
 
         return _Step(TableDone.REPEATED, None, again, wanted.uri, is_new=True)
@@ -405,7 +405,7 @@ class _Redoing:
         work = load_part(first, last, target)
 
         def again() -> Stage:
-            judged = judge_repeated(context.location(now.on(None)), work, head())
+            judged = judge_repeated(context.location(now.on(None)), work, head(), self.rows.runner)
             assert judged is not None, "the content of the two is not the same"
             return judged.stage(self.title)
 
