@@ -41,14 +41,13 @@ from lancewood.repo.decisions import decisions_ref, forget_decisions
 from lancewood.repo.identity import author_of, merge_message
 from lancewood.repo.landing import catch_up, land_rest, landed_version, pinned_state
 from lancewood.repo.merge.next_state import (
-    JudgedUnion,
-    JudgedWork,
+    NextState,
     RowMerges,
     clear,
+    current_state,
     judge_published,
     load_bases,
     restored,
-    standing,
     with_merged,
 )
 from lancewood.repo.merge.plan import (
@@ -146,13 +145,13 @@ class _Merging:
     changes: _MergeTransaction
     rows: RowMerges
     bases: tuple[Hash, ...] = ()
-    judged: dict[str, JudgedWork | JudgedUnion | None] = field(default_factory=dict)
+    judged: dict[str, NextState | None] = field(default_factory=dict)
     works: dict[str, BranchWork] = field(default_factory=dict)
 
     @property
     def has_row_merges(self) -> bool:
         """Whether tables were merged by rows."""
-        return any(isinstance(each, JudgedUnion) for each in self.judged.values())
+        return any(each is not None and each.prepared for each in self.judged.values())
 
     def run(self, *, dry_run: bool) -> Committed | None:
         """What was done; None if the branch is at another commit by now."""
@@ -299,7 +298,7 @@ class _Merging:
             refusals.check(self._refused(), self._way_out(), self.rows.stale)
         except LancewoodError:
             for judged in self.judged.values():
-                if isinstance(judged, JudgedUnion):
+                if judged is not None:
                     judged.discard()
             raise
         return found
@@ -356,10 +355,15 @@ class _Merging:
                 raise diverged(each)
         base = load_bases(self.context, self.bases, step.name)
         theirs = pinned_state(self.context, step.theirs)
-        if dry_run:
-            ours = standing(self.context, self.into, step.name, self.tip)
-        else:
-            ours = self._head(step.name, step.ours)
+        ours = current_state(
+            self.context,
+            self.into,
+            self.tip,
+            step.name,
+            step.ours,
+            dry_run=dry_run,
+            adopt=self.adopt,
+        )
         found = None if base is None else self.rows.row_merge(step.name, base, ours, theirs)
         if found is None:
             raise IncompatibleConflictError(step.refusal)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from lancewood.catalog.pin import Pin
 from lancewood.engine.commit import CommitPolicy, commit
 from lancewood.engine.location import Location
 from lancewood.engine.snapshot import (
@@ -49,7 +50,7 @@ from lancewood.repo.context import RepoContext
 from lancewood.repo.decisions import read_decisions
 from lancewood.repo.landing import pinned_state, restoring
 from lancewood.repo.outcome import Committed
-from lancewood.repo.writable import working_location
+from lancewood.repo.writable import working_location, writable_head
 
 
 @dataclass(frozen=True)
@@ -96,15 +97,12 @@ class RowMerges:
             )
 
     def row_merge(
-        self,
-        table: str,
-        base: Bases[Snapshot],
-        ours: Snapshot,
-        theirs: Snapshot,
+        self, table: str, base: Bases[Snapshot], ours: Snapshot, theirs: Snapshot
     ) -> RowMerge | None:
         """A merge of two states; None if their rows cannot be told apart."""
-        if not all(map(_has_ids, (*base.all, ours, theirs))):
-            return None
+        for state in (*base.all, ours, theirs):
+            if not (state.manifest.has_stable_row_ids and has_settled_ids(state)):
+                return None
         if table not in self.by_table:
             self.fitted[table] = _fitting(self.resolve, base.first, ours, theirs)
         resolve = self.by_table.get(table) or self.fitted[table]
@@ -137,7 +135,7 @@ class RowMerges:
                 tables=sorted(self.fitted),
             )
 
-    def judge(self, row_merge: RowMerge, *, dry_run: bool, is_merge: bool) -> JudgedUnion | None:
+    def judge(self, row_merge: RowMerge, *, dry_run: bool, is_merge: bool) -> NextState | None:
         """The merge, prepared; None if it changes nothing. ``is_merge``: ours holds all of theirs
         afterwards. Raises MergeConflictError, and what planning the version after ours raises."""
         ours = row_merge.ours.manifest
@@ -159,62 +157,56 @@ class RowMerges:
         except LancewoodError:
             prepared.discard()
             raise
-        return JudgedUnion(row_merge.ours, version, prepared)
+        return NextState(row_merge.ours, version, prepared)
 
 
-@dataclass
-class JudgedUnion:
-    """A merge without conflicts that nothing decides. Its rows are written, and nothing names
-    them yet."""
+@dataclass(frozen=True, slots=True)
+class NextState:
+    """What comes after a version of a table, judged and planned. For the work of a branch nothing
+    was written; of a merge by rows its rows are, and nothing names them yet."""
 
     head: Snapshot
-    version: MergedVersion
-    prepared: PreparedMerge
+    composer: Publication | MergedVersion
+    prepared: PreparedMerge | None = None
+    """The merge by rows, if it is one."""
 
     def stage(self, message: str) -> Stage:
-        """The version after ours."""
-        stage = Stage(self.head, message=message)
-        operation = self.version.plan(self.head.manifest).operation
-        told = self.version.properties
-        version = self.head.manifest.version
-        stage.compose(Transaction(version, str(uuids.uuid4()), (operation,), told), self.version)
+        """The version after ``head``, with the files that it needs."""
+        stage, identity = Stage(self.head, message=message), str(uuids.uuid4())
+        if isinstance(self.composer, Publication):
+            transaction = publishing(self.composer.work, identity, {})
+        else:
+            operation = self.composer.plan(self.head.manifest).operation
+            properties = self.composer.properties
+            transaction = Transaction(
+                self.head.manifest.version, identity, (operation,), properties
+            )
+        stage.compose(transaction, self.composer)
         return stage
 
     def discard(self) -> None:
-        """Remove what was written."""
-        self.prepared.discard()
+        """Remove the rows that were written."""
+        if self.prepared is not None:
+            self.prepared.discard()
 
 
 def with_merged(
-    made: Committed, name: str, judged: Mapping[str, object], rows: RowMerges
+    made: Committed, name: str, judged: Mapping[str, NextState | None], rows: RowMerges
 ) -> Committed:
     """What was done, and what became of the rows of tables that were merged by rows."""
-    found = (
-        (
-            table,
-            replace(
-                each.prepared.told(
-                    name,
-                    each.version.brought,
-                    each.version.uncovered_indices,
-                    dry_run=made.is_dry_run,
-                ),
-                stale=rows.stale_of(table),
-            ),
-        )
-        for table, each in sorted(judged.items())
-        if isinstance(each, JudgedUnion)
-    )
-    published = {
-        table: each.publication.left_out
-        for table, each in judged.items()
-        if isinstance(each, JudgedWork)
-    }
-    left_out = sorted({**rows.left_out, **published}.items())
+    merged, left_out = [], dict(rows.left_out)
+    for table, state in sorted(judged.items()):
+        composer = None if state is None else state.composer
+        if isinstance(composer, Publication):
+            left_out[table] = composer.left_out
+        elif composer is not None and state is not None and state.prepared is not None:
+            brought, uncovered = composer.brought, composer.uncovered_indices
+            told = state.prepared.told(name, brought, uncovered, dry_run=made.is_dry_run)
+            merged.append((table, replace(told, stale=rows.stale_of(table))))
     return replace(
         made,
-        merged=tuple(found),
-        left_out_indices=tuple((table, names) for table, names in left_out if names),
+        merged=tuple(merged),
+        left_out_indices=tuple(each for each in sorted(left_out.items()) if each[1]),
         stale=rows.stale,
     )
 
@@ -255,9 +247,20 @@ def load_bases(context: RepoContext, commits: Sequence[Hash], name: str) -> Base
     return Bases.of(found, below, lambda _: None, lambda commit: commit).each(state)
 
 
-def standing(context: RepoContext, branch: str, name: str, tip: Hash | None) -> Snapshot:
-    """A table as a branch has it now; nothing lands, and no branch of the table is made."""
-    pin = context.tree(tip).pin(name)
+def current_state(
+    context: RepoContext,
+    branch: str,
+    tip: Hash | None,
+    name: str,
+    pin: Pin,
+    *,
+    dry_run: bool,
+    adopt: bool = False,
+) -> Snapshot:
+    """A table as a branch has it now, to be written. In a dry run nothing lands, and no branch of
+    the table is made."""
+    if not dry_run:
+        return writable_head(context, branch, tip, name, pin, adopt=adopt)
     location = working_location(context, branch, pin)
     if location is None or pin.landing is not None:
         return pinned_state(context, pin)
@@ -272,9 +275,9 @@ def checked_decision(
     can be decided about them."""
     tip, theirs = context.tip(into), context.commit(name)
     context.check_table(table, tip, theirs)
-    states = []
-    if context.tree(tip).find(table) is not None:
-        states.append(standing(context, into, table, tip))
+    states, ours = [], context.tree(tip).find(table)
+    if ours is not None:
+        states.append(current_state(context, into, tip, table, ours, dry_run=True))
     pin = context.tree(theirs).find(table)
     if pin is not None:
         states.append(pinned_state(context, pin))
@@ -320,10 +323,6 @@ def _is_in(name: str, columns: Iterable[str]) -> bool:
     return name in ("", EACH) or any(f"{name}.".startswith(f"{each}.") for each in columns)
 
 
-def _has_ids(state: Snapshot) -> bool:
-    return state.manifest.has_stable_row_ids and has_settled_ids(state)
-
-
 def restored(head: Snapshot, source: Snapshot, message: str) -> Stage:
     """The state ``source`` of the same branch after its newest version."""
     stage = Stage(head, message=message)
@@ -341,38 +340,23 @@ def clear(head: Snapshot, fork: Version) -> None:
         commit(head.location, head.manifest, head.scheme, transaction)
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedWork:
-    """Work that does not conflict with a version; nothing was written for it."""
-
-    head: Snapshot
-    publication: Publication
-
-    def stage(self, message: str) -> Stage:
-        """The work after that version, with the files that it needs."""
-        stage = Stage(self.head, message=message)
-        work = self.publication.work
-        stage.compose(publishing(work, str(uuids.uuid4()), {}), self.publication)
-        return stage
-
-
-def judge_published(main: Location, work: BranchWork, runner: Runner) -> JudgedWork | None:
+def judge_published(main: Location, work: BranchWork, runner: Runner) -> NextState | None:
     """The work of a branch, judged against the newest version of its target; None if it changes
     nothing. Raises ConflictError."""
     publication, newest = prepare(main, work, runner)
-    if publication is None:
-        return None
-    publication.plan(newest.manifest)
-    return JudgedWork(newest, publication)
+    return _planned(newest, publication)
 
 
 def judge_repeated(
     main: Location, work: BranchWork, head: Snapshot, runner: Runner
-) -> JudgedWork | None:
+) -> NextState | None:
     """A part of a branch's work, judged against a version with the content that the part began
     with; None if it changes nothing. Raises ConflictError."""
-    publication = prepare_again(main, work, head, runner)
+    return _planned(head, prepare_again(main, work, head, runner))
+
+
+def _planned(head: Snapshot, publication: Publication | None) -> NextState | None:
     if publication is None:
         return None
     publication.plan(head.manifest)
-    return JudgedWork(head, publication)
+    return NextState(head, publication)

@@ -8,9 +8,9 @@ and nothing has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from lancewood.catalog.names import lance_branch
 from lancewood.catalog.opening import pin_of
@@ -37,13 +37,13 @@ from lancewood.repo.identity import revert_message
 from lancewood.repo.inspect.comparing import changed_tables
 from lancewood.repo.landing import catch_up, landed_version, pinned_state, same_table
 from lancewood.repo.merge.next_state import (
-    JudgedUnion,
+    NextState,
     RowMerges,
     clear,
+    current_state,
     judge_published,
     judge_repeated,
     restored,
-    standing,
     with_merged,
 )
 from lancewood.repo.moving import out_of_place, uncommitted
@@ -51,7 +51,8 @@ from lancewood.repo.outcome import Committed, Refusals, TableDone
 from lancewood.repo.writable import abandoned_head, abandoned_since, writable_head
 from lancewood.store.retry import BRANCH_WORK
 
-_EXPECTED = {
+_Verb: TypeAlias = Literal["revert", "cherry-pick"]
+_EXPECTED: Mapping[_Verb, str] = {
     "revert": (
         "left. Where later commits changed it, revert what came after it first, the newest first "
         "(log(table=…) lists that), or write the rows as they should be"
@@ -70,9 +71,8 @@ def revert(
     rows: RowMerges,
 ) -> Committed:
     """Undo a commit on ``branch``: the work behind ``Repository.revert``."""
-    commit = context.git.objects.commit(context.commit(revision))
-    task = _reverting(context, branch, revision, commit, rows, dry_run=dry_run)
-    return task.run(revert_message(commit), author, None)
+    task = _redoing(context, branch, revision, "revert", rows, dry_run=dry_run)
+    return task.run(revert_message(task.commit), author, None)
 
 
 def cherry_pick(
@@ -85,9 +85,8 @@ def cherry_pick(
     rows: RowMerges,
 ) -> Committed:
     """Repeat a commit on ``branch``: the work behind ``Repository.cherry_pick``."""
-    commit = context.git.objects.commit(context.commit(revision))
-    task = _picking(context, branch, revision, commit, rows, dry_run=dry_run)
-    return task.run(commit.message, commit.author, by)
+    task = _redoing(context, branch, revision, "cherry-pick", rows, dry_run=dry_run)
+    return task.run(task.commit.message, task.commit.author, by)
 
 
 def find_redone(
@@ -102,56 +101,28 @@ def find_redone(
 
     Raises IncompatibleConflictError for those that it would refuse otherwise.
     """
-    commit = context.git.objects.commit(context.commit(revision))
-    make = _reverting if verb == "revert" else _picking
-    task = make(context, branch, revision, commit, rows, dry_run=True)
+    does: _Verb = "revert" if verb == "revert" else "cherry-pick"
+    task = _redoing(context, branch, revision, does, rows, dry_run=True)
     return task.row_merges(context.tip(branch), table)
 
 
-def _reverting(
+def _redoing(
     context: RepoContext,
     branch: str,
     revision: str,
-    commit: Commit,
+    verb: _Verb,
     rows: RowMerges,
     *,
     dry_run: bool,
 ) -> _Redoing:
-    def exchange() -> list[_Exchange]:
-        return [_Exchange(name, after, before) for name, before, after in _changes(context, commit)]
-
-    refused = f"{revision!r} cannot be reverted"
-    files = FileChange(context, (commit.hash,), _parent(commit), refused, rows.favor)
-    return _Redoing(context, branch, revision, refused, "revert", exchange, files, dry_run, rows)
-
-
-def _picking(
-    context: RepoContext,
-    branch: str,
-    revision: str,
-    commit: Commit,
-    rows: RowMerges,
-    *,
-    dry_run: bool,
-) -> _Redoing:
-    def exchange() -> list[_Exchange]:
-        return [_Exchange(name, before, after) for name, before, after in _changes(context, commit)]
-
-    refused = f"{revision!r} cannot be picked for {branch!r}"
-    files = FileChange(context, commit.parents[:1], commit.hash, refused, rows.favor)
-    return _Redoing(
-        context, branch, revision, refused, "cherry-pick", exchange, files, dry_run, rows
-    )
-
-
-def _changes(context: RepoContext, commit: Commit) -> list[tuple[str, Pin | None, Pin | None]]:
-    """What a commit did, against its first parent."""
-    found = changed_tables(context.tree(_parent(commit)), context.tree(commit.hash))
-    return [(each.name, each.before, each.after) for each in found if each.kind != "moved"]
-
-
-def _parent(commit: Commit) -> Hash | None:
-    return commit.parents[0] if commit.parents else None
+    commit = context.git.objects.commit(context.commit(revision))
+    before, after = commit.parents[:1], (commit.hash,)
+    if verb == "revert":
+        refused, before, after = f"{revision!r} cannot be reverted", after, before
+    else:
+        refused = f"{revision!r} cannot be picked for {branch!r}"
+    files = FileChange(context, before, after[0] if after else None, refused, rows.favor)
+    return _Redoing(context, branch, revision, commit, refused, verb, files, dry_run, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,15 +158,14 @@ class _Redoing:
     context: RepoContext
     branch: str
     revision: str
+    commit: Commit
     refused: str
     """How the error begins if tables refuse."""
-    verb: str
-    exchange: Callable[[], list[_Exchange]]
-    """What the commit did, in the direction that is asked for; read anew at every attempt."""
+    verb: _Verb
     files: FileChange
     dry_run: bool
     rows: RowMerges
-    unions: dict[str, JudgedUnion] = field(default_factory=dict)
+    merged: dict[str, NextState] = field(default_factory=dict)
     """Tables that are merged by rows."""
     title: str = ""
     """What the versions of the tables carry of the message."""
@@ -209,10 +179,10 @@ class _Redoing:
             try:
                 return self._once(changes, tip)
             except (ConflictError, InvalidInputError) as conflict:
-                is_meanwhile = self.unions and isinstance(conflict, RetryableConflictError)
-                for each in self.unions.values():
+                is_meanwhile = self.merged and isinstance(conflict, RetryableConflictError)
+                for each in self.merged.values():
                     each.discard()
-                self.unions.clear()
+                self.merged.clear()
                 if self.context.tip(self.branch) == tip and not is_meanwhile:
                     raise
         raise RetryableConflictError(
@@ -233,14 +203,14 @@ class _Redoing:
             is_new = bool(steps) or self.files.applied(now) != now
             tables = tuple(sorted(steps))
             made = Committed(tip, self.branch, tables, is_new, done=done, is_dry_run=True)
-            return with_merged(made, self.revision, self.unions, self.rows)
+            return with_merged(made, self.revision, self.merged, self.rows)
         for name, step in steps.items():
             if step.stage is None:
                 changes.pin(name, step.pin)
             else:
                 changes.bring(name, step.stage(), step.uri, is_new=step.is_new)
         made = replace(changes.commit(), done=done)
-        return with_merged(made, self.revision, self.unions, self.rows)
+        return with_merged(made, self.revision, self.merged, self.rows)
 
     def row_merges(self, tip: Hash | None, table: str | None) -> dict[str, RowMerge]:
         """The tables that are merged by rows, or one of them, before anything is decided."""
@@ -252,7 +222,7 @@ class _Redoing:
     ) -> dict[str, _Step]:
         """What the tables need, or one of them; raises an error naming those that refuse."""
         steps, refusals = dict[str, _Step](), Refusals()
-        for each in self.exchange():
+        for each in self._exchanges():
             if only not in (None, each.name):
                 continue
             try:
@@ -270,6 +240,16 @@ class _Redoing:
         shown = f"conflicts({self.revision!r}, verb={verb!r}) shows them"
         refusals.check(self.refused, f"{shown}, resolve= decides them", self.rows.stale)
         return steps
+
+    def _exchanges(self) -> Iterator[_Exchange]:
+        """What the commit did against its first parent, in the direction that is asked for."""
+        parent = self.commit.parents[0] if self.commit.parents else None
+        tree = self.context.tree
+        for each in changed_tables(tree(parent), tree(self.commit.hash)):
+            if each.kind != "moved" and self.verb == "revert":
+                yield _Exchange(each.name, each.after, each.before)
+            elif each.kind != "moved":
+                yield _Exchange(each.name, each.before, each.after)
 
     def _step(self, change: _Exchange, tip: Hash | None) -> _Step | None:
         """What a table needs; None where it is as it should be. Raises where it refuses."""
@@ -314,10 +294,7 @@ class _Redoing:
         if not now.uri == base.uri == wanted.uri or uncommitted(context, self.branch, now):
             raise refusal
         self.rows.check_table(name)
-        if self.dry_run:
-            ours = standing(context, self.branch, name, tip)
-        else:
-            ours = writable_head(context, self.branch, tip, name, now)
+        ours = current_state(context, self.branch, tip, name, now, dry_run=self.dry_run)
         before, theirs = (pinned_state(context, each) for each in (base, wanted))
         row_merge = self.rows.row_merge(name, Bases(before), ours, theirs)
         if row_merge is None:
@@ -329,7 +306,7 @@ class _Redoing:
         judged = self.rows.judge(row_merge, dry_run=self.dry_run, is_merge=False)
         if judged is None:
             return None
-        self.unions[name] = judged
+        self.merged[name] = judged
         return replace(step, stage=lambda: judged.stage(self.title))
 
     def _check(self, now: Pin, expected: Pin) -> None:
