@@ -23,6 +23,7 @@ from lancewood.engine.rows.live_rows import (
     Stretches,
     cut_at,
     distinct,
+    find_stretches,
     stretches_of,
 )
 from lancewood.engine.rows.narrowing import Narrowed, narrow_by_values
@@ -67,6 +68,7 @@ __all__ = [
     "distinct",
     "external_blobs",
     "find_data_file",
+    "find_stretches",
     "grouped",
     "load_index_mask",
     "load_row_ids",

@@ -179,10 +179,7 @@ class LiveRows:
 
     def find(self, ids: Ids) -> Ints:
         """The stretch that contains each id; -1 for an id that is not here."""
-        if not len(self.firsts):
-            return np.full(len(ids), -1, np.int64)
-        at = np.searchsorted(self.firsts, ids, side="right") - 1
-        return np.where((at >= 0) & (ids < self.ends[at]), at, -1)
+        return find_stretches(self.firsts, self.ends, ids)
 
     def part(self, firsts: Ids, counts: Ints) -> LiveRows:
         """Pieces of stretches: each lies within one of them."""
@@ -221,6 +218,15 @@ class LiveRows:
         for number, (begin, end) in zip(numbers.tolist(), bounds, strict=True):
             starts = offsets[begin:end].astype(np.uint64)
             yield number, expand(starts, counts[begin:end], 1).astype(np.int64)
+
+
+def find_stretches(firsts: Ids, ends: Ids, numbers: Ids) -> Ints:
+    """The stretch that contains each number, or -1. The stretches are sorted, and do not overlap;
+    each ends before the number in ``ends``."""
+    if not len(firsts):
+        return np.full(len(numbers), -1, np.int64)
+    at = np.searchsorted(firsts, numbers, side="right") - 1
+    return np.where((at >= 0) & (numbers < ends[at]), at, -1)
 
 
 def distinct(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:

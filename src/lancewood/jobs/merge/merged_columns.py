@@ -8,16 +8,16 @@ side have nulls that the other forbids.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.engine.rows import Ids
+from lancewood.engine.rows import Ids, find_stretches
 from lancewood.engine.schema import next_field_id
 from lancewood.engine.snapshot import Snapshot, common_version
 from lancewood.errors import InvalidInputError, MergeConflictError, UnsupportedError
@@ -42,7 +42,7 @@ from lancewood.rules.columns_side_by_side import Lineages
 from lancewood.rules.lineage import Lineage, as_in, is_held, moved_names, unheld
 from lancewood.rules.merged_schema import (
     LostColumn,
-    MergedColumn,
+    MergedSchema,
     SchemaConflict,
     SchemaDecisions,
     merge_schemas,
@@ -61,10 +61,16 @@ def comparing(base: Snapshot, state: Snapshot, new: Collection[FieldId] = frozen
     paired = {each.after.id: each for each in paired_columns(base, state, common)}
     found = {number: old for pair in paired.values() for number, old in pair.ids.items()}
     ids = {number: old for number, old in found.items() if old not in new}
-    known, earlier = _KnownIds(base), base.schema.by_id
+    earlier, first_free = base.schema.by_id, cache(lambda: next_field_id(base.manifest))
+
+    def unheld_field(field: Field) -> Field:
+        """The field under ids that no file of the base has, also none of a dropped column."""
+        if field.id not in earlier and field.id >= first_free():
+            return field
+        return replace(unheld(field), children=tuple(map(unheld_field, field.children)))
 
     def absent(field: Field) -> Field:
-        made = _absent(field, known)
+        made = unheld_field(field)
         ids.update(zip((e.id for e in field.walk()), (e.id for e in made.walk()), strict=True))
         return made
 
@@ -74,29 +80,6 @@ def comparing(base: Snapshot, state: Snapshot, new: Collection[FieldId] = frozen
         is_cast = each.id in paired and paired[each.id].is_cast_before
         columns.append(ColumnPair(before, each, ids, is_cast_before=is_cast))
     return Comparing(base, state, common, tuple(columns))
-
-
-@dataclass(frozen=True, eq=False)
-class _KnownIds:
-    """The ids of fields that a state gave out: its files may hold columns that were dropped."""
-
-    state: Snapshot
-
-    def __contains__(self, number: object) -> bool:
-        is_known = number in self.state.schema.by_id
-        return is_known or (isinstance(number, int) and number < self._next)
-
-    @cached_property
-    def _next(self) -> int:
-        return next_field_id(self.state.manifest)
-
-
-def _absent(field: Field, known: Container[FieldId]) -> Field:
-    """A field under ids that no file of the base has."""
-    if field.id not in known:
-        return field
-    children = tuple(_absent(each, known) for each in field.children)
-    return replace(unheld(field), children=children)
 
 
 def is_new(pair: ColumnPair) -> bool:
@@ -113,24 +96,12 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True)
-class MergedColumns:
-    """The schema of a merge."""
+class MergedColumns(MergedSchema):
+    """The schema of a merge of two versions. A field of theirs that is not in it, or has another
+    type there, is not in ``theirs_ids``: its values must not be read from files of theirs."""
 
-    columns: tuple[MergedColumn, ...]
-    """Columns in the order of ours, then those that only theirs has."""
     fields: FieldMessages
     """The columns as a manifest writes them."""
-    metadata: Mapping[str, bytes]
-    """The metadata of the schema itself, not of its columns."""
-    theirs_ids: Lineage
-    """Ids of the united schema by those in files of theirs. A field of theirs that is not in it, or
-    has another type there, has none: its values must not be read from those files."""
-    base_ids: Lineage
-    """Ids of the base by those of the united schema, without what is ``kept``."""
-    conflicts: tuple[SchemaConflict, ...]
-    lost: tuple[LostColumn, ...]
-    kept: frozenset[FieldId]
-    """Fields that stay although a side dropped them, by their ids in the base."""
     is_changed: bool
     """Whether the fields or the metadata are other ones than ours'."""
 
@@ -173,17 +144,8 @@ def merge_columns(
     if not merged.conflicts:
         check_primary_key(fields)
     is_changed = not same_fields(fields, tuple(encode_schema(ours.schema)))
-    return MergedColumns(
-        merged.columns,
-        fields,
-        merged.metadata,
-        merged.theirs_ids,
-        merged.base_ids,
-        merged.conflicts,
-        merged.lost,
-        merged.kept,
-        is_changed or dict(merged.metadata) != dict(ours.schema.metadata),
-    )
+    is_changed |= dict(merged.metadata) != dict(ours.schema.metadata)
+    return MergedColumns(**vars(merged), fields=fields, is_changed=is_changed)
 
 
 def with_columns_first(bases: Bases[Snapshot], ours: Snapshot, theirs: Snapshot) -> Bases[Snapshot]:
@@ -280,63 +242,46 @@ def _lineage(base: Snapshot | None, side: Snapshot) -> Lineage:
     return {new: old for each in pairs for new, old in each.ids.items()}
 
 
-_DROPPED = "dropped"
-
-
 def checked_columns(
     bases: Bases[Snapshot], ours: Snapshot, theirs: Snapshot, resolve: Resolve
 ) -> MergedColumns:
     """The merged columns; raises MergeConflictError with all that do not go together."""
     found = merge_columns(bases.first, ours, theirs, resolve.schema)
     sides = {"ours": _Side(bases, ours), "theirs": _Side(bases, theirs)}
-    conflicts, kept = list(found.conflicts), list[str]()
+    others = {"ours": "theirs", "theirs": "ours"}
+    conflicts, kept = list(found.conflicts), dict[str, ColumnChoice]()
     for each in found.lost:
-        holder = "ours" if each.dropped_by == "theirs" else "theirs"
+        holder = others[each.dropped_by]
         if not sides[holder].has_changed(each):
             continue
         if each.is_kept:
-            kept.append(each.name)
+            kept[each.name] = "keep"
         else:
-            texts = {each.dropped_by: _DROPPED, holder: "cells changed"}
+            texts = {each.dropped_by: "dropped", holder: "cells changed"}
             conflicts.append(SchemaConflict(each.name, "column", **texts))
     for column in found.columns:
         for holder in column.unchecked:
             side = column.ours if holder == "ours" else column.theirs
             if sides[holder].has_null(side, column.field):
-                texts = {holder: "has nulls", _other(holder): "forbids nulls"}
+                texts = {holder: "has nulls", others[holder]: "forbids nulls"}
                 conflicts.append(SchemaConflict(column.field.name, "null", **texts))
     if conflicts:
-        raise _refusal(conflicts)
+        told = "; ".join(
+            f"{each.kind if not each.column else f'column {each.column!r}'}: {each.ours} here, "
+            f"{each.theirs} there"
+            for each in conflicts
+        )
+        raise MergeConflictError(
+            f"both sides changed the columns: {told}. Resolve(schema=) decides that, and nothing "
+            "has changed",
+            schema=[(each.column, each.kind, each.ours, each.theirs) for each in conflicts],
+        )
     if kept:
-        decisions = _by_column(resolve)
-        for name in kept:
-            decisions[name] = "keep"
-        return checked_columns(bases, ours, theirs, replace(resolve, schema=decisions))
+        given = {"*": resolve.schema} if isinstance(resolve.schema, str) else resolve.schema
+        return checked_columns(
+            bases, ours, theirs, replace(resolve, schema={**(given or {}), **kept})
+        )
     return found
-
-
-def _other(side: str) -> str:
-    return "theirs" if side == "ours" else "ours"
-
-
-def _by_column(resolve: Resolve) -> dict[str, ColumnChoice]:
-    """The decisions about columns, by name; ``*`` is for all."""
-    if isinstance(resolve.schema, str):
-        return {"*": resolve.schema}
-    return {} if resolve.schema is None else {**resolve.schema}
-
-
-def _refusal(conflicts: Sequence[SchemaConflict]) -> MergeConflictError:
-    told = "; ".join(
-        f"{each.kind if not each.column else f'column {each.column!r}'}: {each.ours} here, "
-        f"{each.theirs} there"
-        for each in conflicts
-    )
-    return MergeConflictError(
-        f"both sides changed the columns: {told}. Resolve(schema=) decides that, and nothing has "
-        "changed",
-        schema=[(each.column, each.kind, each.ours, each.theirs) for each in conflicts],
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -463,9 +408,7 @@ class _Cells:
 
     def has_new(self, addresses: Ids) -> bool:
         """Whether some of the addresses are of rows that the earlier state does not have."""
-        before = np.searchsorted(self.begins, addresses, side="right")
-        known = addresses[before > 0]
-        return bool((known < self.ends[before[before > 0] - 1]).any())
+        return bool((find_stretches(self.begins, self.ends, addresses) >= 0).any())
 
 
 def _differing(found: Comparison, number: FieldId) -> Iterator[DifferingRows]:

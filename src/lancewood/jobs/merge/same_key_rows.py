@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancewood.data.differing import Mask, differing
-from lancewood.engine.rows import Ids, Ints, LiveRows, ScanPlan, ScanRequest
+from lancewood.engine.rows import Ids, Ints, LiveRows, ScanPlan, ScanRequest, find_stretches
 from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.diff import Comparison, Places, RowReader, State
 from lancewood.jobs.merge.conflicts import SIDES, SideRows, Sides
@@ -461,10 +461,7 @@ def _addresses_of(places: RowLocations) -> Ids:
 
 def _are_within(starts: Ids, counts: Ints, numbers: Ids) -> Mask:
     """Which numbers are in one of these stretches, which do not overlap."""
-    if not len(starts):
-        return np.zeros(len(numbers), np.bool_)
     order = np.argsort(starts)
-    starts, ends = starts[order], (starts + counts.astype(np.uint64))[order]
-    at = np.searchsorted(starts, numbers, side="right") - 1
-    found: Mask = (at >= 0) & (numbers < ends[at])
+    ends = starts + counts.astype(np.uint64)
+    found: Mask = find_stretches(starts[order], ends[order], numbers) >= 0
     return found
