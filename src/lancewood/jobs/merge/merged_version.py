@@ -8,7 +8,7 @@ rewritten, and those that lie below the branch of theirs are brought first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -38,7 +38,7 @@ from lancewood.jobs.runner import Runner
 from lancewood.model.bitmap import numbers_in
 from lancewood.model.fragment import TOMBSTONE, DataFile, Fragment
 from lancewood.model.ids import FieldId, FragmentId, Version
-from lancewood.model.index import SYSTEM_INDICES, Index
+from lancewood.model.index import SYSTEM_INDICES
 from lancewood.model.manifest import Manifest
 from lancewood.model.refs import called
 from lancewood.model.rowids import RowVersions
@@ -133,7 +133,9 @@ class MergedVersion(PlannedOnce):
         self._check_rewritten(newest, changed, removed)
         pairs = ((newest.fragment(number), after) for number, after in changed.items())
         indices = on_live_fields(without_rewritten(newest.indices, pairs, fields), live)
-        self.uncovered_indices = _uncovered(newest.indices, indices, is_all=bool(added))
+        known = {each.uuid: each.fragments for each in newest.indices}
+        less = {each.name for each in indices if added or each.fragments != known[each.uuid]}
+        self.uncovered_indices = tuple(sorted(less - SYSTEM_INDICES))
         head = replace(
             self.head,
             base_paths=attempt.bases.changed,
@@ -181,13 +183,6 @@ class MergedVersion(PlannedOnce):
         if self._first_free is None or self._first_free <= most:
             self._first_free = self.fresh_ids(max(most, newest.next_row_id))
         return self._first_free
-
-
-def _uncovered(before: Sequence[Index], after: Sequence[Index], *, is_all: bool) -> tuple[str, ...]:
-    """The names of indices that cover less than before; all of them if fragments came."""
-    known = {each.uuid: each.fragments for each in before}
-    found = (each for each in after if is_all or each.fragments != known[each.uuid])
-    return tuple(sorted({each.name for each in found} - SYSTEM_INDICES))
 
 
 def settings(head: Manifest, config: Mapping[str, str]) -> tuple[object, ...]:
@@ -329,17 +324,16 @@ class _Attempt:
     def _deleted(self, fragment: Fragment) -> BitMap:
         """The rows of a fragment of ours that are deleted; all deletion files are read at once."""
         if self._deletions is None:
-            work = (partial(self._load, each) for each in self._touched())
+            ours = self._merge.ours
+
+            def load(fragment: Fragment) -> Iterator[tuple[FragmentId, BitMap]]:
+                found = load_deletions(ours.location, ours.manifest, fragment)
+                yield fragment.id, found or BitMap()
+
+            numbers = self._left.keys() | self._merge.merged_rows.grafts.keys()
+            work = (partial(load, self._now(number)) for number in sorted(numbers))
             self._deletions = dict(in_order(work, workers=WORKERS))
         return self._deletions[fragment.id]
-
-    def _load(self, fragment: Fragment) -> Iterator[tuple[FragmentId, BitMap]]:
-        ours = self._merge.ours
-        yield fragment.id, load_deletions(ours.location, ours.manifest, fragment) or BitMap()
-
-    def _touched(self) -> Iterator[Fragment]:
-        numbers = self._left.keys() | self._merge.merged_rows.grafts.keys()
-        return map(self._now, sorted(numbers))
 
     def _versions(self, rows: RowLocations, what: str) -> Ids:
         """The versions that made or last changed rows; this one where ours does not have the
@@ -348,15 +342,11 @@ class _Attempt:
         there = np.flatnonzero(rows.there)
         for number, at in Places(*rows.at(there)).by_part():
             here = there[at]
-            found[here] = self._facts(number).column_at(what, rows.offsets[here]).to_numpy()
+            if number not in self._known:  # rows of one may come in many fragments of theirs
+                fragment = self._merge.ours.manifest.fragment(FragmentId(number))
+                self._known[number] = RowFacts(self._merge.ours, fragment)
+            found[here] = self._known[number].column_at(what, rows.offsets[here]).to_numpy()
         return found
-
-    def _facts(self, number: int) -> RowFacts:
-        """Row facts of a fragment of ours, kept: its rows may come in many fragments of theirs."""
-        if number not in self._known:
-            ours = self._merge.ours
-            self._known[number] = RowFacts(ours, ours.manifest.fragment(FragmentId(number)))
-        return self._known[number]
 
     def _next(self) -> FragmentId:
         number = FragmentId(check_fragment_id(self.next_id))

@@ -391,14 +391,13 @@ def result_keys(key: Key, sides: Sides, result: SideRows) -> ResultKeys:
     """The keys that rows come out with where base, ours and theirs do not agree on them, and rows
     of ours that go."""
     keys = key.values(result.values)
-    as_in = np.array([_has_keys(key, each, keys) & result.there for each in sides.each])
+    lines = []
+    for side in sides.each:
+        differs = np.logical_or.reduce([*map(differing, keys, key.values(side.values))])
+        lines.append(side.there & ~differs & result.there)
+    as_in = np.array(lines)
     rows = np.flatnonzero((result.there | sides.ours.there) & ~as_in.all(axis=0))
     return ResultKeys(sides.ids[rows], [each.take(pa.array(rows)) for each in keys], as_in[:, rows])
-
-
-def _has_keys(key: Key, side: SideRows, keys: Sequence[pa.Array]) -> Mask:
-    differs: Mask = np.logical_or.reduce([*map(differing, keys, key.values(side.values))])
-    return side.there & ~differs
 
 
 def shared_keys(
@@ -437,22 +436,16 @@ def shared_keys(
 
 def _is_decided(touched: TouchedRows, side: int, places: RowLocations) -> Mask:
     """Which rows of a side a task decides."""
-    groups = (
-        touched.changed_by_both,
-        touched.keyed,
-        touched.key_collisions,
-        touched.key_taken,
-        touched.asked,
-    )
-    found = [_addressed(each, side) for each in groups]
-    starts, counts = (np.concatenate(each) for each in zip(*found, strict=True))
-    return _are_within(starts, counts, _addresses_of(places))
-
-
-def _addressed(rows: RowRanges, side: int) -> tuple[Ids, Ints]:
-    """The stretches that a side has, by address."""
-    there = rows.places[side].there
-    return _addresses_of(rows.places[side].at(there)), rows.counts[there]
+    starts, counts = list[Ids](), list[Ints]()
+    for rows in (
+        *(touched.changed_by_both, touched.keyed, touched.key_collisions),
+        *(touched.key_taken, touched.asked),
+    ):
+        there = rows.places[side].there
+        starts.append(_addresses_of(rows.places[side].at(there)))
+        counts.append(rows.counts[there])
+    addresses = _addresses_of(places)
+    return _are_within(np.concatenate(starts), np.concatenate(counts), addresses)
 
 
 def _addresses_of(places: RowLocations) -> Ids:

@@ -269,7 +269,11 @@ class ThreeWayComparison:
             sides = (theirs, *(each.rows(ids) for each in compared[1:]))
             firsts, counts = _stretches(sides, asked, converts=self.converts)
         else:
-            firsts, counts = _all_touched(theirs)
+            parts = _touched(theirs)
+            firsts = np.concatenate([each.firsts for each in parts])
+            order = np.argsort(firsts, kind="stable")
+            firsts = firsts[order]
+            counts = np.concatenate([each.counts for each in parts])[order]
             sides = (theirs, self._here.rows(ids, (firsts, counts)))
             firsts, counts = cut_at(_edges(_live_rows_of(sides[1:])), firsts, counts)
         is_asked = np.isin(firsts, asked)
@@ -279,7 +283,8 @@ class ThreeWayComparison:
         firsts, counts = firsts[wanted], counts[wanted]
         found = _LocatedRows(sides, compared, firsts)
         doubts = _doubt_of(sides[0], firsts), _doubt_of(sides[1], firsts)
-        changes = _changes(sides[0], doubts[0], self.ours)
+        is_more = [changes_rows(each.columns, self.ours) for each in theirs.doubts]
+        changes = np.array([*is_more, True])[doubts[0]]
         in_place = (doubts[0] != NOWHERE) & _in_place(found.states, found.places)
         touched = RowRanges(firsts, counts, found.places, changes, in_place)
         is_both = groups[2][wanted]
@@ -353,14 +358,6 @@ def _touched(side: Comparison) -> Sequence[LiveRows]:
     return [side.inserted, side.deleted, *(each.before for each in side.doubts)]
 
 
-def _all_touched(side: Comparison) -> tuple[Ids, Ints]:
-    """All stretches that a side touched, ascending."""
-    touched = _touched(side)
-    firsts = np.concatenate([each.firsts for each in touched])
-    order = np.argsort(firsts, kind="stable")
-    return firsts[order], np.concatenate([each.counts for each in touched])[order]
-
-
 def _made_of(side: Comparison, firsts: Ids) -> npt.NDArray[np.int8]:
     """The change of each stretch on a side: kept, inserted, deleted or doubtful."""
     found = np.full(len(firsts), _KEPT, np.int8)
@@ -377,12 +374,6 @@ def _doubt_of(side: Comparison, firsts: Ids) -> Ints:
     for at, each in enumerate(side.doubts):
         found[each.before.find(firsts) >= 0] = at
     return found
-
-
-def _changes(theirs: Comparison, doubts: Ints, ours: Snapshot) -> _Mask:
-    """Whether each stretch differs in more than columns that ours has not."""
-    changes = [changes_rows(each.columns, ours) for each in theirs.doubts]
-    return np.array([*changes, True])[doubts]
 
 
 def _in_place(states: Sequence[State], places: Sequence[RowLocations]) -> _Mask:

@@ -237,7 +237,8 @@ def reset(snapshot: Snapshot, name: str, at: At, *, force: bool) -> Snapshot:
     for _ in LOST_RACES:
         head = open_revision(main, branch=branch)
         source = _source(main, branch, at)
-        if not force and not _is_merged(source, head):
+        is_merged = has_own_ids(head.manifest) and holds(source.manifest, head.manifest)
+        if not force and not is_merged:
             _check_published(main, head)
         try:
             return begin_anew(main, source, head, branch)
@@ -280,11 +281,6 @@ def _source(main: Location, branch: BranchName, at: At) -> Snapshot:
             branch=str(branch),
         )
     return source
-
-
-def _is_merged(source: Snapshot, head: Snapshot) -> bool:
-    """Whether all work of the branch is in the version that it begins anew from."""
-    return has_own_ids(head.manifest) and holds(source.manifest, head.manifest)
 
 
 def _check_published(main: Location, head: Snapshot) -> None:

@@ -6,8 +6,6 @@ conflict is told with both operations and versions. Reads nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from pyroaring import BitMap
 
 from lancewood.errors import ConflictError, IncompatibleConflictError, RetryableConflictError
@@ -15,7 +13,6 @@ from lancewood.jobs.merge_into.keys import primary_key
 from lancewood.jobs.publish.branch_work import (
     BranchStep,
     BranchWork,
-    HeldWork,
     held_in,
     in_common,
     only_marks,
@@ -64,7 +61,10 @@ class OperationJudge:
         self._is_keyed = bool(primary_key(work.first.schema))
         self._born_again = RowsBornAgain(operations), RowsBornAgain()
         """What the branch did, and what the target did."""
-        self._mine = self._by_kind(work.steps)
+        self._mine: dict[type, list[BranchStep]] = {}
+        for each in work.steps:
+            step = BranchStep(each.version, common_part(each.operation, self._last))
+            self._mine.setdefault(type(step.operation), []).append(step)
         self.rewritten: set[FragmentId] = set()
         """Fragments of which the target has written columns anew."""
         self.given: set[FieldId] | None = set()
@@ -87,7 +87,13 @@ class OperationJudge:
         self.has_seen = True
         twice = in_common(self._work.held, held_in(theirs))
         if twice is not None:
-            raise self._held(twice, version)
+            raise IncompatibleConflictError(
+                f"{self._refused()}: version {version} of the target holds work of "
+                f"{called(twice.branch)} up to version {twice.until} already, and it would be "
+                "there twice; bring over what is missing with branches.merge()",
+                branch=self._work.branch,
+                version=version,
+            )
         for operation in theirs.operations:
             if only_marks(operation):
                 continue
@@ -125,13 +131,6 @@ class OperationJudge:
         if verdict is COMPATIBLE and isinstance(theirs, Merge | Project):
             verdict = ours.judge(DroppedColumns(self._work.first.manifest.fields, theirs.fields))
         return verdict
-
-    def _by_kind(self, steps: Sequence[BranchStep]) -> Mapping[type, list[BranchStep]]:
-        found: dict[type, list[BranchStep]] = {}
-        for each in steps:
-            step = BranchStep(each.version, common_part(each.operation, self._last))
-            found.setdefault(type(step.operation), []).append(step)
-        return found
 
     def _check_understood(self, theirs: Operation, version: Version) -> None:
         because = ""
@@ -183,15 +182,6 @@ class OperationJudge:
             branch_version=None if mine is None else mine.version,
             version=version,
             operation=operation_name(theirs),
-        )
-
-    def _held(self, twice: HeldWork, version: Version) -> ConflictError:
-        return IncompatibleConflictError(
-            f"{self._refused()}: version {version} of the target holds work of "
-            f"{called(twice.branch)} up to version {twice.until} already, and it would be there "
-            "twice; bring over what is missing with branches.merge()",
-            branch=self._work.branch,
-            version=version,
         )
 
     def _refused(self) -> str:

@@ -105,9 +105,10 @@ class MergePlan:
             theirs = self.theirs.blob_hash(name)
             if theirs == ours or (theirs == base and not self.crossing):
                 continue
+            found: TableMerge | str | None
+            bases, sides = (self.base, *self.crossing), (self.ours, self.theirs)
             try:
-                found: TableMerge | str | None
-                if self._is_crossed(name):
+                if not (self._all_same(name, bases) or self._all_same(name, sides)):
                     found = self._crossed(name)
                 elif theirs == base:
                     continue
@@ -116,26 +117,23 @@ class MergePlan:
             except LancewoodError as error:
                 refusals.add(name, error)
                 continue
+            if (
+                isinstance(found, TableMerge)
+                and found.done is TableDone.MERGED
+                and self.is_squashed
+            ):
+                found = found.refusal  # what goes afterwards, with others' row ids: published only
             if isinstance(found, str):
                 refusals.add(name, found)
             elif found is not None:
                 yield found
 
-    def _is_crossed(self, name: str) -> bool:
-        """Whether both the bases and the two sides differ in a table."""
-        bases = (self.base, *self.crossing)
-        return not (self._all_same(name, bases) or self._all_same(name, (self.ours, self.theirs)))
-
     def _crossed(self, name: str) -> TableMerge | str:
+        """The step for a table in which both the bases and the two sides differ."""
         base, ours, theirs = (each.find(name) for each in (self.base, self.ours, self.theirs))
         if ours is None or theirs is None or ours.uri != theirs.uri:
             return _CROSSED
-        return self._by_rows(TableMerge(name, TableDone.MERGED, theirs, ours, base, _CROSSED))
-
-    def _by_rows(self, step: TableMerge) -> TableMerge | str:
-        """A step for a table that both changed. What is squashed goes afterwards, and hands out
-        the same row ids as others: that is only ever published."""
-        return step.refusal if self.is_squashed else step
+        return TableMerge(name, TableDone.MERGED, theirs, ours, base, _CROSSED)
 
     def _all_same(self, name: str, trees: Sequence[TableTree]) -> bool:
         """Whether all commits pin the same rows and columns of a table, or none of them pins it."""
@@ -167,16 +165,23 @@ class MergePlan:
         wanted = lance_branch(self.into)
         is_written_here = wanted is None or (ours is not None and ours.branch == wanted)
         if self.is_squashed:
-            if base is not None and self._is_untouched(base, theirs):
-                return None
-            is_written_here = is_written_here or self._has_own(ours)
+            if base is not None and same_table(self.context, base, theirs):
+                one, other = (self.context.open(each).manifest for each in (base, theirs))
+                if same_indices(one, other):
+                    return None
+            # or the table's branch for the target continues, without a commit so far, what the
+            # target pins on another branch
+            is_written_here |= ours is None or (
+                working_location(self.context, self.into, ours) is not None
+            )
         if theirs.branch != wanted and is_written_here and self._comes_from(theirs, wanted):
             return TableMerge(name, TableDone.PUBLISHED, theirs, ours, base)
         if ours is not None and same_table(self.context, ours, theirs):
             if ours_changed or out_of_place(self.context, self.into, theirs) is not None:
                 return None
             return TableMerge(name, TableDone.TAKEN, theirs, ours, base)
-        if self._is_gone(theirs):
+        store = self.context.location(theirs.on(None)).store
+        if theirs.branch is not None and load_branch(store, theirs.branch) is None:
             its = f"its {called(theirs.branch)}, where the other commit pins it,"
             why = self.context.why_elsewhere(theirs)
             if why is not None:
@@ -189,10 +194,10 @@ class MergePlan:
             if base is None:
                 return MADE_TWICE
             twice = self._changed_twice(ours, theirs)
-            return self._by_rows(TableMerge(name, TableDone.MERGED, theirs, ours, base, twice))
+            return TableMerge(name, TableDone.MERGED, theirs, ours, base, twice)
         why = out_of_place(self.context, self.into, theirs)
         if why is not None and ours is not None and base is not None:
-            return self._by_rows(TableMerge(name, TableDone.MERGED, theirs, ours, base, why))
+            return TableMerge(name, TableDone.MERGED, theirs, ours, base, why)
         if why is None and ours is not None:
             why = uncommitted(self.context, self.into, ours)
         if why is not None:
@@ -203,23 +208,6 @@ class MergePlan:
         return TableMerge(
             name, TableDone.RESTORED if is_older else TableDone.TAKEN, theirs, ours, base
         )
-
-    def _is_untouched(self, base: Pin, theirs: Pin) -> bool:
-        """Whether theirs has the rows, the columns and the indices of the base."""
-        if not same_table(self.context, base, theirs):
-            return False
-        one, other = (self.context.open(each).manifest for each in (base, theirs))
-        return same_indices(one, other)
-
-    def _is_gone(self, pin: Pin) -> bool:
-        if pin.branch is None:
-            return False
-        return load_branch(self.context.location(pin.on(None)).store, pin.branch) is None
-
-    def _has_own(self, ours: Pin | None) -> bool:
-        """Whether the table's branch for the target continues what the target pins on another
-        branch, without a commit so far."""
-        return ours is None or working_location(self.context, self.into, ours) is not None
 
     def _changed_twice(self, ours: Pin, theirs: Pin) -> str:
         if ours.branch == theirs.branch:
@@ -264,7 +252,13 @@ def find_work(
     version = known.manifest.version
     _check_new(base, version, work)
     if base.branch != target or version > work.fork:
-        _check_same(known, work)
+        if not same_content(known, work.first):
+            raise IncompatibleConflictError(
+                f"its {called(work.branch)} began at version {work.fork} of {called(work.parent)}, "
+                "which is not what both sides had in common: it was taken back there first, and "
+                "publishing brings only what was written since. Take it back on both, or write "
+                "the rows again on a fresh branch"
+            )
     elif version < work.fork:  # what came in between is the target's own
         _check_not_back(load_snapshot(context.location(base)), work)
     return work
@@ -311,29 +305,19 @@ def _check_new(base: Pin, version: Version, work: BranchWork) -> None:
         )
 
 
-def _check_same(base: Snapshot, work: BranchWork) -> None:
-    if not same_content(base, work.first):
-        raise IncompatibleConflictError(
-            f"its {called(work.branch)} began at version {work.fork} of {called(work.parent)}, "
-            "which is not what both sides had in common: it was taken back there first, and "
-            "publishing brings only what was written since. Take it back on both, or write the "
-            "rows again on a fresh branch"
-        )
-
-
 def _check_not_back(target: Snapshot, work: BranchWork) -> None:
     """The target must still have what it had when the branch was made from it."""
+
+    def goes_behind(operation: Operation) -> bool:
+        if isinstance(operation, Restore):
+            return operation.version < work.fork or is_detached(operation.version)
+        return isinstance(operation, Clone)
+
     for version in versions_since(target.location.store, work.fork, target.scheme).versions:
         operations = target.transaction_of(version).operations
-        if any(_goes_behind(each, work.fork) for each in operations):
+        if any(goes_behind(each) for each in operations):
             raise IncompatibleConflictError(
                 f"its {called(work.branch)} began at version {work.fork} of {called(work.parent)}, "
                 f"which went back behind that in version {version}; make the change again on a "
                 "fresh branch"
             )
-
-
-def _goes_behind(operation: Operation, fork: Version) -> bool:
-    if isinstance(operation, Restore):
-        return operation.version < fork or is_detached(operation.version)
-    return isinstance(operation, Clone)
