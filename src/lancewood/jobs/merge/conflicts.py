@@ -76,8 +76,8 @@ class SideRows:
 
 
 @dataclass(frozen=True, eq=False)
-class OpaqueCells:
-    """The cells of a column whose values are not looked at here: where they differ."""
+class CellChanges:
+    """Where cells differ between base and sides: of one column, or a line for each of several."""
 
     ours: Mask
     """Ours differs from the base."""
@@ -86,8 +86,8 @@ class OpaqueCells:
     apart: Mask
     """Ours differs from theirs."""
 
-    def take(self, rows: Ints) -> OpaqueCells:
-        return OpaqueCells(self.ours[rows], self.theirs[rows], self.apart[rows])
+    def take(self, rows: Ints) -> CellChanges:
+        return CellChanges(self.ours[..., rows], self.theirs[..., rows], self.apart[..., rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,8 @@ class Sides:
     base: SideRows
     ours: SideRows
     theirs: SideRows
-    opaque: Mapping[str, OpaqueCells] = field(default_factory=lambda: MappingProxyType({}))
+    opaque: Mapping[str, CellChanges] = field(default_factory=lambda: MappingProxyType({}))
+    """Of columns whose values are not looked at here."""
     unsure: Mask | None = None
     """Rows of which it is not known what the base was: where the sides differ, both changed them.
     None for none."""

@@ -49,7 +49,16 @@ class Decision:
         if bool(self.rules) == bool(self.rows):
             raise InvalidInputError("a decision has either rules or decided rows")
         Resolve(**self.rules)
-        _check_rows(self.rows)
+        for row in self.rows:
+            if not isinstance(row.conflict, str) or not row.conflict:
+                raise InvalidInputError(f"a decided row names no conflict: {row.conflict!r:.80}")
+            if not row.values and row.take is None:
+                raise InvalidInputError(
+                    f"conflict {row.conflict!r} is given neither side nor values"
+                )
+        if self.rows:
+            names, takes = [each.conflict for each in self.rows], [each.take for each in self.rows]
+            Resolve(decisions={CONFLICT: names, TAKE: takes})
 
     @classmethod
     def of(cls, resolve: Resolve) -> Decision:
@@ -86,7 +95,14 @@ class Decision:
         if self.rules:
             found[_RULES] = dict(self.rules)
         if self.rows:
-            found[_ROWS] = [*map(_encoded_row, self.rows)]
+            found[_ROWS] = [
+                {
+                    CONFLICT: row.conflict,
+                    **({} if row.take is None else {TAKE: row.take}),
+                    **({_VALUES: dict(row.values)} if row.values else {}),
+                }
+                for row in self.rows
+            ]
         return found
 
     def __str__(self) -> str:
@@ -198,26 +214,6 @@ def _decoded_row(document: Any) -> DecidedRow:
     if not isinstance(values, Mapping):
         raise InvalidInputError(f"values are an object, got {values!r:.80}")
     return DecidedRow(document.get(CONFLICT, ""), document.get(TAKE), values)
-
-
-def _encoded_row(row: DecidedRow) -> dict[str, Any]:
-    found: dict[str, Any] = {CONFLICT: row.conflict}
-    if row.take is not None:
-        found[TAKE] = row.take
-    if row.values:
-        found[_VALUES] = dict(row.values)
-    return found
-
-
-def _check_rows(rows: Sequence[DecidedRow]) -> None:
-    for each in rows:
-        if not isinstance(each.conflict, str) or not each.conflict:
-            raise InvalidInputError(f"a decided row names no conflict: {each.conflict!r:.80}")
-        if not each.values and each.take is None:
-            raise InvalidInputError(f"conflict {each.conflict!r} is given neither side nor values")
-    if rows:
-        names, takes = [each.conflict for each in rows], [each.take for each in rows]
-        Resolve(decisions={CONFLICT: names, TAKE: takes})
 
 
 def _check_keys(found: Mapping[str, Any], known: set[str], what: str) -> None:

@@ -167,7 +167,7 @@ class RowMerge:
     def touched(self) -> Iterator[TouchedRows]:
         """The rows that theirs changed."""
         with_ours = self._converts or self._key is not None
-        meeting = ThreeWayComparison(
+        compared = ThreeWayComparison(
             self.bases,
             self.ours,
             self.theirs,
@@ -177,30 +177,30 @@ class RowMerge:
             self._converts,
         )
         if self._key is None:
-            return map(self._looked_at, meeting.ranges())
-        return iter((self._paired(meeting, self._key),))
+            return map(self._checked, compared.ranges())
+        return iter((self._paired(compared, self._key),))
 
-    def _paired(self, meeting: ThreeWayComparison, key: KeyColumns) -> TouchedRows:
+    def _paired(self, compared: ThreeWayComparison, key: KeyColumns) -> TouchedRows:
         """Rows that are one by their key; of different ones that got one key a side that is taken
         for all that is left keeps its own."""
         decisions = self.resolve.decisions
         given = () if decisions is None else (*decisions.schema.names, *value_columns(decisions))
         is_given = not {*key.names}.isdisjoint(given)
-        touched, rivals = paired_by_key(self._looked_at(meeting.whole()), key, is_given=is_given)
+        touched, collisions = paired_by_key(self._checked(compared.whole()), key, is_given=is_given)
         side = LOSERS.get(self.resolve.rows or "")
-        if rivals is None or side is None or len(self.bases) > 1:
+        if collisions is None or side is None or len(self.bases) > 1:
             return touched
-        lost = rivals.lost_by(side, touched.keyed)
+        lost = collisions.lost_by(side, touched.keyed)
         if lost is None:
             return touched
         changed, inserted = lost
-        touched = self._looked_at(meeting.whole(changed))
+        touched = self._checked(compared.whole(changed))
         touched, _ = paired_by_key(touched, key, np.concatenate((changed, inserted)))
         touched = without_inserted(touched, side, inserted)
         return replace(
             touched,
             key_collisions=touched.key_collisions.at(slice(0)),
-            resolved_collisions=len(rivals.rows),
+            resolved_collisions=len(collisions.rows),
         )
 
     def shared_keys(self, touched: TouchedRows, found: Sequence[MergedPortion]) -> pa.Table | None:
@@ -212,7 +212,7 @@ class RowMerge:
         columns = shared_keys(touched, decided, self._key.read_ours(self.ours))
         return pa.Table.from_arrays(columns, names=list(self._key.key.names))
 
-    def _looked_at(self, touched: TouchedRows) -> TouchedRows:
+    def _checked(self, touched: TouchedRows) -> TouchedRows:
         self._check_ids(touched)
         if self._converts or len(self.bases) > 1:
             return touched
@@ -255,7 +255,7 @@ class RowMerge:
         for chosen, moves in ((~keyed, converts), (keyed, True)):
             handling = Handling(keeps_ids=True, rewrites=moves)
             yield from cut(touched, touched.keyed.at(chosen), count, handling)
-        yield from cut(touched, touched.key_collisions, count, Handling(are_rivals=True))
+        yield from cut(touched, touched.key_collisions, count, Handling(are_key_collisions=True))
         grafted = _in_grafted(touched, touched.key_taken)
         for chosen, moves in ((~grafted, converts), (grafted, True)):
             handling = Handling(key_is_taken=True, rewrites=moves)

@@ -33,6 +33,7 @@ from lancewood.jobs.merge.conflicts import (
     THEIRS,
     UPDATE_DELETE,
     UPDATE_UPDATE,
+    CellChanges,
     ConflictShape,
     Sides,
     named_cells,
@@ -137,7 +138,7 @@ class RowResolver:
 
     def decide(self, sides: Sides) -> ResolvedRows:
         """What becomes of the rows; raises InvalidInputError if a rule gives what cannot be."""
-        cells = _Cells.of(self.schema.names, sides)
+        cells = _cell_changes(self.schema.names, sides)
         states = _States.of(sides, cells, self._fresh, by_rows=self.by_rows)
         rows = np.flatnonzero(states.is_open)
         merging = _CellMerge(self, sides.take(rows), cells.take(rows), states.take(rows))
@@ -160,10 +161,10 @@ class RowResolver:
         and tell which rows are left open, as they are put together or in conflict."""
         at = [self.schema.get_field_index(each) for each in names]
         fresh = self._fresh[0][at], self._fresh[1][at]
-        states = _States.of(sides, _Cells.of(names, sides), fresh, by_rows=self.by_rows)
+        states = _States.of(sides, _cell_changes(names, sides), fresh, by_rows=self.by_rows)
         return states.fates, states.is_open
 
-    def rivals(self, sides: Sides) -> ResolvedRows:
+    def key_collisions(self, sides: Sides) -> ResolvedRows:
         """Rows of both sides that are different ones, and got one key: nothing decides them."""
         kinds, none = pa.array([ONE_KEY] * len(sides), pa.string()), np.empty(0, np.int64)
         cells = named_cells([], np.empty((0, len(sides)), np.bool_))
@@ -177,36 +178,18 @@ class RowResolver:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """Cells that differ between base and sides; a line for each column."""
-
-    ours: Mask
-    """Ours differs from the base."""
-    theirs: Mask
-    apart: Mask
-    """Ours differs from theirs."""
-
-    @classmethod
-    def of(cls, names: Sequence[str], sides: Sides) -> _Cells:
-        found = [np.empty((len(names), len(sides)), np.bool_) for _ in range(3)]
-        for at, name in enumerate(names):
-            for lines, line in zip(found, _compared(name, sides), strict=True):
-                lines[at] = line
-        if sides.unsure is not None and sides.unsure.any():
-            _differ_where_unsure(sides, *found)
-        return cls(*found)
-
-    def take(self, rows: Ints) -> _Cells:
-        return _Cells(self.ours[:, rows], self.theirs[:, rows], self.apart[:, rows])
-
-
-def _differ_where_unsure(sides: Sides, ours: Mask, theirs: Mask, apart: Mask) -> None:
-    """Where the base is not known, and the sides differ, both differ from it."""
-    rows = sides.unsure
-    for lines, side in ((ours, sides.ours), (theirs, sides.theirs)):
-        lines[:, rows] = (apart | (sides.ours.there != sides.theirs.there))[:, rows]
-        lines[:, rows] &= side.there[rows]
+def _cell_changes(names: Sequence[str], sides: Sides) -> CellChanges:
+    """The cells that differ, a line for each column. Where the base is not known, and the sides
+    differ, both differ from it."""
+    ours, theirs, apart = (np.empty((len(names), len(sides)), np.bool_) for _ in range(3))
+    for line, name in enumerate(names):
+        ours[line], theirs[line], apart[line] = _compared(name, sides)
+    unsure = sides.unsure
+    if unsure is not None and unsure.any():
+        differs = (apart | (sides.ours.there != sides.theirs.there))[:, unsure]
+        ours[:, unsure] = differs & sides.ours.there[unsure]
+        theirs[:, unsure] = differs & sides.theirs.there[unsure]
+    return CellChanges(ours, theirs, apart)
 
 
 def _compared(name: str, sides: Sides) -> tuple[Mask, Mask, Mask]:
@@ -237,7 +220,9 @@ class _States:
     """Whether the row has to be put together, or is in conflict."""
 
     @classmethod
-    def of(cls, sides: Sides, cells: _Cells, fresh: tuple[Mask, Mask], *, by_rows: bool) -> _States:
+    def of(
+        cls, sides: Sides, cells: CellChanges, fresh: tuple[Mask, Mask], *, by_rows: bool
+    ) -> _States:
         base, ours, theirs = (each.there for each in sides.each)
         if sides.unsure is not None:
             base = base | sides.unsure
@@ -269,7 +254,9 @@ class _States:
 class _CellMerge:
     """Rows that are put together or in conflict, cell by cell, while rules decide them."""
 
-    def __init__(self, resolver: RowResolver, sides: Sides, cells: _Cells, states: _States) -> None:
+    def __init__(
+        self, resolver: RowResolver, sides: Sides, cells: CellChanges, states: _States
+    ) -> None:
         self._resolver, self._rules = resolver, resolver.rules
         self._sides, self._cells, self.kinds = sides, cells, states.kinds
         self._columns = list(resolver.schema.names)

@@ -193,7 +193,7 @@ class Handling:
     """Whether rows that ours has keep the ids that they have there, which theirs may not have."""
     rewrites: bool = False
     """Whether rows that stay as they are have to be written anew."""
-    are_rivals: bool = False
+    are_key_collisions: bool = False
     """Whether the rows of both sides are different ones with one key, and a conflict each."""
     loses_key: bool = False
     """Whether the side that is not taken gets the key back that the base has."""
@@ -376,8 +376,8 @@ class _PortionMerge:
 
     def _decided(self, sides: Sides) -> ResolvedRows:
         handling, resolver = self._portion.handling, self._shape.resolver
-        if handling.are_rivals:
-            return resolver.rivals(sides)
+        if handling.are_key_collisions:
+            return resolver.key_collisions(sides)
         if handling.loses_key:
             sides = self._shape.with_key_of_base(sides)
         decided = resolver.decide(sides)
@@ -425,7 +425,7 @@ def _kept_away(sides: Sides, decided: ResolvedRows, resolver: RowResolver) -> Re
     key."""
     is_back = _decided_rows(sides, decided).there & (decided.fates != RowFate.CONFLICT)
     rows, stays = np.flatnonzero(is_back), ~is_back[decided.fates == RowFate.WRITTEN]
-    conflicts = [decided.conflicts, resolver.rivals(sides.take(rows)).conflicts]
+    conflicts = [decided.conflicts, resolver.key_collisions(sides.take(rows)).conflicts]
     return replace(
         decided,
         fates=np.where(is_back, np.int8(RowFate.CONFLICT), decided.fates),

@@ -128,8 +128,8 @@ def paired_by_key(
     touched: TouchedRows, columns: KeyColumns, lost: Ids = _NO_IDS, *, is_given: bool = False
 ) -> tuple[TouchedRows, KeyCollisions | None]:
     """Pair rows that have different ids but one primary key (``keyed``), and collect different
-    rows that claim one key (``rivals``). ``lost`` are ids of rows that do not keep the key that
-    they got; ``is_given`` says that decisions give rows keys."""
+    rows that claim one key (``key_collisions``). ``lost`` are ids of rows that do not keep the key
+    that they got; ``is_given`` says that decisions give rows keys."""
     is_new = ~touched.only_theirs.ours.there & ~touched.only_theirs.base.there
     is_partial = ~np.logical_and.reduce([each.there for each in touched.changed_by_both.places])
     fresh, added = touched.only_theirs.at(is_new).singles(), touched.inserted_by_ours.singles()
@@ -167,7 +167,7 @@ def _with_keys_got(
     *,
     is_given: bool,
 ) -> tuple[TouchedRows, KeyCollisions | None]:
-    """Move rows into ``rivals`` and ``key_taken`` where a side gave a row another key;
+    """Move rows into ``key_collisions`` and ``key_taken`` where a side gave a row another key;
     ``inserted`` are those that theirs and ours inserted."""
     changed = [columns.changed(compared, side) for side, compared in enumerate(touched.sides)]
     is_changed = any(len(each.ids) for each in changed)
@@ -181,9 +181,11 @@ def _with_keys_got(
     touched = replace(touched, got_keys=kept)
     if not is_changed:
         return touched, None
-    rivals = _key_collisions(touched, theirs, ours)
+    collisions = _key_collisions(touched, theirs, ours)
     touched = _with_key_taken(touched, columns, [each.keys for each in kept])
-    return touched if rivals is None else replace(touched, key_collisions=rivals.rows), rivals
+    return touched if collisions is None else replace(
+        touched, key_collisions=collisions.rows
+    ), collisions
 
 
 def _with_key_taken(

@@ -19,7 +19,7 @@ from lancewood.data.differing import Mask
 from lancewood.engine.rows import Ints
 from lancewood.errors import MergeConflictError, UnsupportedError
 from lancewood.jobs.diff import BlobCells, Places, RowReader, State, cast_or_null
-from lancewood.jobs.merge.conflicts import OpaqueCells, SideRows
+from lancewood.jobs.merge.conflicts import CellChanges, SideRows
 from lancewood.jobs.merge.touched_rows import RowLocations
 from lancewood.model.schema import Field
 
@@ -72,27 +72,21 @@ class SideReader:
             spread = pa.array(np.cumsum(there) - 1, mask=~there)
         values, blobs = list[pa.Array](), dict[str, BlobCells]()
         for column, side in self._columns:
-            if column.name not in self._opaque:
-                values.append(self._values(column.name, side, found, spread, len(there)))
-            elif side is not None:
-                cells = found[side.name] if spread is None else found[side.name].take(spread)
+            is_opaque = column.name in self._opaque
+            if side is None:
+                if not is_opaque:
+                    values.append(pa.nulls(len(there), self._arrow.field(column.name).type))
+                continue
+            cells = found[side.name]
+            if not is_opaque:
+                cells = fitting(cells, self._arrow.field(column.name))
+            cells = cells if spread is None else cells.take(spread)
+            if is_opaque:
                 blobs[column.name] = BlobCells(self._state, side, Places(*places), cells)
+            else:
+                values.append(cells)
         rows = pa.RecordBatch.from_arrays(values, schema=self._arrow)
         return ReadRows(SideRows(rows, there), blobs)
-
-    def _values(
-        self,
-        name: str,
-        side: Field | None,
-        found: Mapping[str, pa.Array],
-        spread: pa.Array | None,
-        count: int,
-    ) -> pa.Array:
-        column = self._arrow.field(name)
-        if side is None:
-            return pa.nulls(count, column.type)
-        values = fitting(found[side.name], column)
-        return values if spread is None else values.take(spread)
 
 
 def fitting(values: pa.Array, column: pa.Field) -> pa.Array:
@@ -113,7 +107,7 @@ def fitting(values: pa.Array, column: pa.Field) -> pa.Array:
 
 def opaque_cells(
     name: str, base: Sequence[ReadRows], ours: ReadRows, theirs: ReadRows
-) -> OpaqueCells:
+) -> CellChanges:
     """Where the cells of an opaque column differ; raises UnsupportedError where several bases do
     not have the same."""
     for other in base[1:]:
@@ -123,7 +117,7 @@ def opaque_cells(
                 "changed on both sides then; write its values again on one of them",
                 column=name,
             )
-    return OpaqueCells(
+    return CellChanges(
         _differing(name, base[0], ours),
         _differing(name, base[0], theirs),
         _differing(name, ours, theirs),

@@ -15,7 +15,7 @@ import pytest
 from tests.unit.jobs.merge.sides import Row, Three, merged, results, same_results, sides_of
 
 from lancewood.engine.rows import Ids
-from lancewood.jobs.merge.conflicts import OpaqueCells, SideRows, Sides
+from lancewood.jobs.merge.conflicts import CellChanges, SideRows, Sides
 from lancewood.jobs.merge.resolve import Resolve
 from lancewood.jobs.merge.row_resolver import ResolvedRows, RowFate, RowResolver
 
@@ -362,13 +362,13 @@ def test_a_column_without_values_makes_no_other_name() -> None:
     assert one == other
 
 
-def opaque_sides(rows: list[Three], cells: OpaqueCells) -> Sides:
+def opaque_sides(rows: list[Three], cells: CellChanges) -> Sides:
     known = sides_of(rows, BIRDS)
     return Sides(known.ids, known.base, known.ours, known.theirs, {"photo": cells})
 
 
-def masks(*of: list[bool]) -> OpaqueCells:
-    return OpaqueCells(*(np.array(each, np.bool_) for each in of))
+def masks(*of: list[bool]) -> CellChanges:
+    return CellChanges(*(np.array(each, np.bool_) for each in of))
 
 
 PHOTOS = pa.schema([*BIRDS, ("photo", pa.large_binary())])
