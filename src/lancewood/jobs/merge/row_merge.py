@@ -221,12 +221,9 @@ class RowMerge:
     def _check_ids(self, touched: TouchedRows) -> None:
         """Raise IncompatibleConflictError if rows that both inserted have the same ids because both
         lines chose one space, in two copies of the table."""
-        is_twice = (
-            touched.changed_by_both.ours.there
-            & touched.changed_by_both.theirs.there
-            & ~touched.changed_by_both.base.there
-        )
-        spaces = {*map(space_of, touched.changed_by_both.firsts[is_twice].tolist())}
+        both = touched.changed_by_both
+        is_twice = both.ours.there & both.theirs.there & ~both.base.there
+        spaces = {*map(space_of, both.firsts[is_twice].tolist())}
         for each in (self.theirs, self.ours) if spaces else ():
             head, main = each.manifest, main_location(each)
             if space_of(head.next_row_id) in spaces and not owns_its_space(main, head):
@@ -241,16 +238,13 @@ class RowMerge:
         """The rows that both may have changed, for tasks. Those that have other ids there come by
         themselves, and so do those that cannot stay where they are."""
         count, converts = slots * TASKS_PER_SLOT, self._converts
-        moving, keyed = (
-            _in_grafted(touched, each) for each in (touched.changed_by_both, touched.keyed)
-        )
-        stirred = touched.changed_by_both.at(moving)
+        both, moving = touched.changed_by_both, _in_grafted(touched, touched.changed_by_both)
+        stirred, keyed = both.at(moving), _in_grafted(touched, touched.keyed)
         if converts:
-            stirred = RowRanges.joined(touched.changed_by_both, touched.inserted_by_ours)
+            stirred = RowRanges.joined(both, touched.inserted_by_ours)
         else:
             for compared, chosen in self._compared(touched, ~moving):
-                rows = touched.changed_by_both.at(chosen)
-                yield from cut(touched, rows, count, Handling(compared=compared))
+                yield from cut(touched, both.at(chosen), count, Handling(compared=compared))
         yield from cut(touched, stirred, count, Handling(rewrites=True))
         for chosen, moves in ((~keyed, converts), (keyed, True)):
             handling = Handling(keeps_ids=True, rewrites=moves)
@@ -373,14 +367,10 @@ class PreparedMerge:
     @property
     def left_out_indices(self) -> tuple[str, ...]:
         """Indices with segments that theirs built: they name rows of theirs, and stay there."""
-        row_merge = self.row_merge
-        known = {
-            segment.uuid
-            for each in (*row_merge.base.all, row_merge.ours)
-            for segment in each.manifest.indices
-        }
-        built = (each for each in row_merge.theirs.manifest.indices if each.uuid not in known)
-        return tuple(sorted({each.name for each in built}))
+        states = (*self.row_merge.base.all, self.row_merge.ours)
+        known = {index.uuid for state in states for index in state.manifest.indices}
+        theirs = self.row_merge.theirs.manifest.indices
+        return tuple(sorted({index.name for index in theirs if index.uuid not in known}))
 
     def told(
         self, name: str, brought: int, uncovered: tuple[str, ...] = (), *, dry_run: bool = False

@@ -165,7 +165,7 @@ class MergeShape:
             return _BaseRows(_decided_rows(sides, taken), unsure)
 
         def cut(first: _BaseRows) -> _BaseRows:
-            return _BaseRows(first.rows, np.ones(len(ids), np.bool_))
+            return _BaseRows(first.rows, ~sure)
 
         sure = np.zeros(len(ids), np.bool_)
         return self.bases.each(lambda at: _BaseRows(found[at], sure)).joined(join, add, cut)
@@ -181,8 +181,8 @@ class MergeShape:
         return replace(sides, ours=made) if side else replace(sides, theirs=made)
 
     def __getstate__(self) -> dict[str, Any]:
-        cached = ("arrow", "opaque", "resolver", "_among_bases", "_in_steps", "_values")
-        return {name: value for name, value in self.__dict__.items() if name not in cached}
+        """Pickle without cached values."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True)

@@ -194,13 +194,8 @@ class _Publishing:
         return self._told(publication, publication.copies.planned)
 
     def _told(self, publication: Publication, adopted: int) -> Published:
-        return Published(
-            self.branch,
-            publication.work.head.manifest.version,
-            publication.is_fast_forward,
-            adopted,
-            publication.left_out,
-        )
+        head, is_forward = publication.work.head.manifest, publication.is_fast_forward
+        return Published(self.branch, head.version, is_forward, adopted, publication.left_out)
 
     def _check_target(self, parent: BranchName | None) -> None:
         if self.asked is not None and self.asked[0] != parent:
@@ -216,13 +211,10 @@ class _Publishing:
     ) -> tuple[Publication | None, Snapshot]:
         if not self.dry_run:
             mend_record(self.main.store, work.first, work.fork)
+        identity = None if closing is None else closing.uuid
+        refers = not self.adopt
         return prepare(
-            self.main,
-            work,
-            self.runner,
-            by_reference=not self.adopt,
-            uuid=None if closing is None else closing.uuid,
-            closes=True,
+            self.main, work, self.runner, by_reference=refers, uuid=identity, closes=True
         )
 
     def _finish(
