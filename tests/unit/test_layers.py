@@ -96,7 +96,6 @@ INNER_ROOMS = {
         "loading": "definition frames report",
         "checks": "definition frames loading report",
         "running": "definition frames loading checks report",
-        "streaming": "definition frames loading report running",
     },
     "cli": {"commands": ""},
 }
@@ -266,7 +265,7 @@ def test_a_planted_import_is_found(room: str, planted: str) -> None:
         ("engine", "versions", "from lancewood.engine.commit import commit"),
         ("engine", "rows", "from lancewood.engine.snapshot.snapshot import Snapshot"),
         ("spark", "writing", "from lancewood.spark.merge_into.merge import merge"),
-        ("pipeline", "running", "import lancewood.pipeline.streaming.stream"),
+        ("pipeline", "loading", "import lancewood.pipeline.running.run"),
         ("jobs", "rows", "from lancewood.engine.rows.scan import ScanPlan"),
         ("table", "table.py", "import lancewood.engine.commit.drafting"),
     ],

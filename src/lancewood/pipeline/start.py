@@ -26,10 +26,9 @@ from lancewood.pipeline.definition.model import Mode, Pipeline, Target
 from lancewood.pipeline.definition.names import near, wrong
 from lancewood.pipeline.frames.refusals import Uses
 from lancewood.pipeline.report.facts import Listener, RunFacts, Silence, Stages
-from lancewood.pipeline.running.folder import checked_run_id, claimed, new_run_id
-from lancewood.pipeline.running.loads import SparkWork, start_session
-from lancewood.pipeline.running.run import PipelineRun
-from lancewood.pipeline.streaming.stream import run_stream
+from lancewood.pipeline.running.run import PipelineRun, SparkWork, start_session
+from lancewood.pipeline.running.runs import checked_run_id, claimed, new_run_id
+from lancewood.pipeline.streaming import run_stream
 from lancewood.repo import Repository
 
 if TYPE_CHECKING:

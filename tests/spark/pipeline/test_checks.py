@@ -16,9 +16,8 @@ from tests.spark.pipeline.checks_scene import HEAD, Scene
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, LancewoodError
-from lancewood.pipeline.checks.columns import identifying_columns
-from lancewood.pipeline.checks.relations import CheckedTable
 from lancewood.pipeline.checks.running import has_failed, run_checks
+from lancewood.pipeline.checks.tables import CheckedTable, identifying_columns
 from lancewood.pipeline.definition.model import Check
 from lancewood.pipeline.report.facts import CheckFacts
 

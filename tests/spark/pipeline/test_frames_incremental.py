@@ -15,7 +15,7 @@ from tests.spark.pipeline.frames_scene import Scene, target, values
 import lancewood as lw
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.pipeline.frames.frames import Frames
-from lancewood.pipeline.frames.without_spark import has_no_news
+from lancewood.pipeline.frames.unread import has_no_news
 
 DROPS = (
     '[sources.drops]\nformat = "csv"\npath = "in"\nschema = "id LONG"\nincremental = true\n'

@@ -16,8 +16,7 @@ import lancewood as lw
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline import run
 from lancewood.pipeline.definition.model import Spot, TargetIndex
-from lancewood.pipeline.loading.load import load_target
-from lancewood.pipeline.loading.planning import plan_target
+from lancewood.pipeline.loading.load import load_target, plan_target
 from lancewood.pipeline.report.facts import Ending, RunFacts
 
 pytestmark = pytest.mark.spark

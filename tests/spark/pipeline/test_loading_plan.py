@@ -11,7 +11,7 @@ from tests.spark.pipeline.loading_scene import FakeFrames, LoadingContext, new_c
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError
-from lancewood.pipeline.loading.planning import plan_target, plan_targets
+from lancewood.pipeline.loading.load import plan_target, plan_targets
 
 pytestmark = pytest.mark.spark
 

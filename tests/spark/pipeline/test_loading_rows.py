@@ -11,8 +11,7 @@ import pytest
 from tests.spark.pipeline.loading_scene import FakeFrames, new_context, rows_of, target
 
 from lancewood.errors import InvalidInputError
-from lancewood.pipeline.loading.load import load_target
-from lancewood.pipeline.loading.planning import plan_target, without_duplicates
+from lancewood.pipeline.loading.load import load_target, plan_target, without_duplicates
 
 pytestmark = pytest.mark.spark
 

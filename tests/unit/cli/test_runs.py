@@ -14,8 +14,7 @@ import pytest
 
 import lancewood as lw
 from lancewood.pipeline.report.facts import RunFacts
-from lancewood.pipeline.running.folder import RunFolder, claimed
-from lancewood.pipeline.running.runs import clean, known_runs
+from lancewood.pipeline.running.runs import RunFolder, claimed, clean, known_runs
 
 Lw = Callable[..., Any]
 KEYS = ["run", "pipeline", "state", "time", "branch", "commit", "report"]

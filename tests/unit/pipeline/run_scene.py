@@ -32,7 +32,7 @@ from lancewood.pipeline.report.facts import (
     SourceFacts,
     TargetFacts,
 )
-from lancewood.pipeline.running.loads import SparkWork
+from lancewood.pipeline.running.run import SparkWork
 from lancewood.pipeline.start import run_pipeline
 
 SPOT = Spot("zoo.toml", "pipeline")

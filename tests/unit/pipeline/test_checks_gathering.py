@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import lancewood as lw
 from lancewood.pipeline.checks import kind as gathering
-from lancewood.pipeline.checks.columns import MOST_BYTES, cell_text, cut_cells
 from lancewood.pipeline.checks.running import Keeping
+from lancewood.pipeline.checks.tables import MOST_BYTES, cell_text, cut_cells
 
 pytest.importorskip("pyspark", reason="the partition is asked of pyspark")
 

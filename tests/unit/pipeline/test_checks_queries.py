@@ -16,7 +16,7 @@ from lancewood.pipeline.checks.sql import (
     without_qualifiers,
 )
 from lancewood.pipeline.definition.model import ReferenceCheck, Spot, SqlCheck
-from lancewood.pipeline.definition.queries import parsed_query, qualified_name, tables_in
+from lancewood.pipeline.definition.names import parsed_query, qualified_name, tables_in
 
 SPOT = Spot("zoo.toml", "checks[0]")
 PHOTOS = pa.schema(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.unit.pipeline.run_scene import Scene
 
-from lancewood.pipeline.checks.row_counts import judge_counts
+from lancewood.pipeline.checks.manifest_checks import judge_counts
 from lancewood.pipeline.checks.running import KINDS, kind_of, run_checks
 from lancewood.pipeline.definition.model import Check, RowsCheck, Spot
 

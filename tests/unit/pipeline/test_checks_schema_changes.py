@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lancewood.pipeline.checks.schemas import is_wider, schema_changes
+from lancewood.pipeline.checks.manifest_checks import is_wider, schema_changes
 
 WIDER = [
     (pa.int8(), pa.int64()),

@@ -6,10 +6,11 @@ import pytest
 
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.load import frames_in
-from lancewood.pipeline.definition.names import RESERVED, checked_frame
-from lancewood.pipeline.definition.queries import (
-    MOST_CHARACTERS,
+from lancewood.pipeline.definition.names import (
+    MOST_SQL_CHARACTERS,
+    RESERVED,
     check_expression,
+    checked_frame,
     parsed_query,
     qualified_name,
     tables_in,
@@ -80,7 +81,7 @@ def test_the_names_of_a_query_are_found(sql: str, found: list[str]) -> None:
         ("SELECT * FROM", "as SQL"),
         ("SELECT 'a", "is not closed"),
         ("SELECT " + "(" * 5_000 + "1" + ")" * 5_000, "nests too deeply"),
-        ("SELECT '" + "x" * MOST_CHARACTERS + "'", "100,000 are allowed"),
+        ("SELECT '" + "x" * MOST_SQL_CHARACTERS + "'", "100,000 are allowed"),
     ],
     ids=range(14),
 )

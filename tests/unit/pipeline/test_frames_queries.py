@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.load import frames_in
-from lancewood.pipeline.definition.queries import parsed_query, qualified_name, tables_in
+from lancewood.pipeline.definition.names import parsed_query, qualified_name, tables_in
 from lancewood.pipeline.frames.functions import LINES_BEFORE, over_views, without_end
 
 FRAMES = ("animals", "homes", "legs")

@@ -16,8 +16,7 @@ from lancewood.pipeline import start as run_module
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.frames.unread import _SCHEMA as SEEN
-from lancewood.pipeline.frames.unread import whole_table
-from lancewood.pipeline.frames.without_spark import has_no_news, passed_over
+from lancewood.pipeline.frames.unread import has_no_news, passed_over, whole_table
 from lancewood.pipeline.report.facts import Ending
 from lancewood.pipeline.running import run as running
 from lancewood.pipeline.running.ledger import LedgerEntry, encode_entry, entry_file

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.pipeline.report_pages import Parsed
 
-from lancewood.pipeline.report.commit_graph import commit_graph
+from lancewood.pipeline.report.layout import (
+    amount_bar,
+    commit_graph,
+    line_plot,
+    parts_bar,
+    span_bar,
+)
 from lancewood.pipeline.report.markup import (
     UNKNOWN,
     Html,
@@ -25,7 +31,6 @@ from lancewood.pipeline.report.markup import (
     total,
     visible,
 )
-from lancewood.pipeline.report.sections.layout import amount_bar, line_plot, parts_bar, span_bar
 
 numbers = st.integers(0, 10**12)
 

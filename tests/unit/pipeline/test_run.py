@@ -37,10 +37,9 @@ from lancewood.pipeline.definition.model import (
 )
 from lancewood.pipeline.report.facts import CheckFacts, Ending
 from lancewood.pipeline.report.page import page
-from lancewood.pipeline.running import loads
 from lancewood.pipeline.running import run as running
-from lancewood.pipeline.running.folder import RunFolder, claimed
-from lancewood.pipeline.running.loads import start_session
+from lancewood.pipeline.running.run import start_session
+from lancewood.pipeline.running.runs import RunFolder, claimed
 from lancewood.repo.refs import Marks, Tags
 
 UNIQUE = UniqueCheck("ids", SPOT, False, "photos", ("id",))
@@ -294,7 +293,7 @@ def test_which_spark_a_run_takes_is_left_to_the_session_unless_the_file_says(
     scene: Scene, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(loads, "session", lambda master, **more: asked.append((master, more)))
+    monkeypatch.setattr(running, "session", lambda master, **more: asked.append((master, more)))
     start_session(scene.changed(spark=said).pipeline)
     conf = {key: value for key, value in said.items() if key != "master"}
     assert asked == [(said.get("master"), {"app_name": "lancewood zoo", "conf": conf})]

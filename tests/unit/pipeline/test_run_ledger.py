@@ -12,7 +12,6 @@ import pytest
 
 from lancewood.errors import FormatError, InvalidInputError, RetryableConflictError
 from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts, TargetFacts
-from lancewood.pipeline.running.folder import RunFolder, checked_run_id, claimed, new_run_id
 from lancewood.pipeline.running.ledger import (
     LedgerEntry,
     Progress,
@@ -21,7 +20,8 @@ from lancewood.pipeline.running.ledger import (
     encode_entry,
     encode_message,
 )
-from lancewood.pipeline.running.loads import joined
+from lancewood.pipeline.running.run import joined
+from lancewood.pipeline.running.runs import RunFolder, checked_run_id, claimed, new_run_id
 
 ENTRY = LedgerEntry(
     pipeline="zoo",
@@ -134,7 +134,7 @@ def test_a_claim_of_a_process_that_was_killed_is_free(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from lancewood.pipeline.running.folder import claimed\n"
+        "from lancewood.pipeline.running.runs import claimed\n"
         "with claimed(Path(sys.argv[1]), 'r1'):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -15,15 +15,21 @@ from tests.unit.pipeline.run_scene import SPOT, Died, FakeWork, Points, Scene
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError
+from lancewood.pipeline import streaming as batches_of
 from lancewood.pipeline.definition.model import Stream, UniqueCheck
 from lancewood.pipeline.definition.names import checked_pipeline
 from lancewood.pipeline.report.facts import CheckFacts, Ending, RunFacts, Silence
 from lancewood.pipeline.report.lines import lines
-from lancewood.pipeline.running.folder import checked_run_id
+from lancewood.pipeline.running.runs import checked_run_id
 from lancewood.pipeline.start import run_pipeline
-from lancewood.pipeline.streaming import batches as batches_of
-from lancewood.pipeline.streaming.batches import Batches, StoppedError, Summary, batch_run_id
-from lancewood.pipeline.streaming.stream import asked_to_stop, without_query
+from lancewood.pipeline.streaming import (
+    Batches,
+    StoppedError,
+    Summary,
+    asked_to_stop,
+    batch_run_id,
+    without_query,
+)
 
 STREAM = "576780cf-e444-4c45-b0c1-6a77346d3ccd"
 

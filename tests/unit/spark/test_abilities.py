@@ -13,8 +13,8 @@ import pytest
 
 import lancewood as lw
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lancewood.pipeline.running import loads
-from lancewood.pipeline.running.loads import SparkWork
+from lancewood.pipeline.running import run as loads
+from lancewood.pipeline.running.run import SparkWork
 from lancewood.spark import abilities
 from lancewood.spark.abilities import (
     LIMITED_STREAMS,

@@ -33,7 +33,7 @@ from lancewood.pipeline.report.facts import Ending, Listener, RunFacts, Silence
 from lancewood.pipeline.report.lines import check_lines, failing, lines, target_lines
 from lancewood.pipeline.report.markup import counted, duration, shown, size
 from lancewood.pipeline.report.page import page
-from lancewood.pipeline.running.folder import RunFolder, checked_run_id, new_run_id
+from lancewood.pipeline.running.runs import RunFolder, checked_run_id, new_run_id
 from lancewood.pipeline.running.publishing import FACTS
 from lancewood.pipeline.running.runs import (
     KnownRun,

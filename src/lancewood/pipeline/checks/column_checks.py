@@ -16,15 +16,6 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError
-from lancewood.pipeline.checks.columns import (
-    check_column,
-    check_columns,
-    identifying_columns,
-    key_columns,
-    plain_text,
-    quoted,
-    shortened,
-)
 from lancewood.pipeline.checks.kind import (
     CheckKind,
     CheckWork,
@@ -34,7 +25,16 @@ from lancewood.pipeline.checks.kind import (
     in_table,
     of_rows,
 )
-from lancewood.pipeline.checks.relations import CheckedTable
+from lancewood.pipeline.checks.tables import (
+    CheckedTable,
+    check_column,
+    check_columns,
+    identifying_columns,
+    key_columns,
+    plain_text,
+    quoted,
+    shortened,
+)
 from lancewood.pipeline.definition.model import (
     AcceptedCheck,
     NotNullCheck,

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.pipeline.checks.columns import cell_text, cut_cells
-from lancewood.pipeline.checks.relations import CheckedTable, CheckedTables
+from lancewood.pipeline.checks.tables import CheckedTable, CheckedTables, cell_text, cut_cells
 from lancewood.pipeline.definition.model import Pipeline, Spot
 from lancewood.pipeline.report.markup import counted
 

@@ -22,10 +22,9 @@ import pyarrow as pa
 from lancewood.errors import LancewoodError
 from lancewood.pipeline.checks.column_checks import ACCEPTED, NOT_NULL, REFERENCES, UNIQUE
 from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding
-from lancewood.pipeline.checks.relations import planned_relations, standing_relations
-from lancewood.pipeline.checks.row_counts import ROWS
-from lancewood.pipeline.checks.schemas import SCHEMA
+from lancewood.pipeline.checks.manifest_checks import ROWS, SCHEMA
 from lancewood.pipeline.checks.sql import SQL, table_names
+from lancewood.pipeline.checks.tables import planned_relations, standing_relations
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import (
     AcceptedCheck,

@@ -21,13 +21,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.pipeline.checks.columns import is_readable, is_shown, is_small
 from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding, gather
-from lancewood.pipeline.checks.relations import CheckedTable, CheckedTables
+from lancewood.pipeline.checks.tables import (
+    CheckedTable,
+    CheckedTables,
+    is_readable,
+    is_shown,
+    is_small,
+)
 from lancewood.pipeline.definition.checks import PUBLISHED
 from lancewood.pipeline.definition.model import Spot, SqlCheck
-from lancewood.pipeline.definition.names import errors_at, wrong
-from lancewood.pipeline.definition.queries import parsed_query, tables_in
+from lancewood.pipeline.definition.names import errors_at, parsed_query, tables_in, wrong
 from lancewood.pipeline.frames.functions import LINES_BEFORE, Views, over_views
 from lancewood.pipeline.frames.refusals import refused_at, spark_may_be_gone
 from lancewood.pipeline.report.markup import counted

@@ -24,8 +24,15 @@ from lancewood.pipeline.definition.model import (
     SqlCheck,
     UniqueCheck,
 )
-from lancewood.pipeline.definition.names import checked_check, described, errors_at, wrong
-from lancewood.pipeline.definition.queries import parsed_query, qualified_name, tables_in
+from lancewood.pipeline.definition.names import (
+    checked_check,
+    described,
+    errors_at,
+    parsed_query,
+    qualified_name,
+    tables_in,
+    wrong,
+)
 from lancewood.pipeline.definition.section import Section
 from lancewood.repo import checked_table
 

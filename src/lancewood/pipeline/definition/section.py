@@ -13,8 +13,7 @@ from typing import Any
 
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import Option, Spot
-from lancewood.pipeline.definition.names import described, errors_at, near, wrong
-from lancewood.pipeline.definition.queries import check_expression
+from lancewood.pipeline.definition.names import check_expression, described, errors_at, near, wrong
 from lancewood.pipeline.definition.toml_file import Filling
 
 UNITS = ("seconds", "minutes", "hours", "days", "weeks")

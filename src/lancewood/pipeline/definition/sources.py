@@ -17,11 +17,11 @@ from lancewood.pipeline.definition.names import (
     checked_function,
     checked_python,
     errors_at,
+    parsed_query,
     resolved,
     resolved_pattern,
     wrong,
 )
-from lancewood.pipeline.definition.queries import parsed_query
 from lancewood.pipeline.definition.section import Section
 from lancewood.repo import checked_table
 

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 from lancewood.pipeline.definition.model import Pipeline, Source, Step
 from lancewood.pipeline.definition.names import literal, near, wrong
 from lancewood.pipeline.frames.line_records import FILE, LINE, PROBLEM
-from lancewood.pipeline.frames.reading import check_unique
+from lancewood.pipeline.frames.reading import CORRUPT, check_unique, file_of, quoted
 from lancewood.pipeline.frames.refusals import refused_at, spark_errors
-from lancewood.pipeline.frames.texts import CORRUPT, file_of, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 import threading
 import warnings
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _NEVER = frozenset(["__main__", "lancewood", "pyspark_lance", *sys.stdlib_module_names])
 """Modules that are not looked for beside the file."""
 _loading = threading.RLock()
-_INIT = "__init__.py"
+_PYSPARK = re.compile(r"[/\\]pyspark[/\\]")
 
 
 @dataclass
@@ -319,3 +320,32 @@ def run_step(
         what = "nothing" if made is None else f"a {type(made).__module__}.{type(made).__qualname__}"
         raise wrong(spot, f"{step.python!r} has to return a DataFrame of Spark's, got {what}")
     return made
+
+
+def check_python(pipeline: Pipeline) -> None:
+    """Raise InvalidInputError for a function that is not there, or does not take what it would be
+    given.
+
+    A module that needs a session while it loads, as ``@udf`` does, is left for later; so are the
+    warnings of modules, which are loaded again then.
+    """
+    modules = Modules(pipeline.file.parent)
+    for function in pipeline.functions:
+        with _left_to_spark():
+            modules.function(function.python, function.spot.at("python"))
+    for step in pipeline.steps:
+        if step.python is not None:
+            with _left_to_spark():
+                check_step(step, modules)
+
+
+@contextmanager
+def _left_to_spark() -> Iterator[None]:
+    """Pass over what PySpark itself raises: without a session it can do little."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    except InvalidInputError as refused:
+        calls = () if refused.__cause__ is None else calls_of(refused.__cause__)
+        if not calls or not _PYSPARK.search(calls[-1].file):
+            raise

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.files.json_guards import DEEPEST, is_simple
+from lancewood.files.json_source import DEEPEST, is_simple
 from lancewood.pipeline.frames.line_records import (
     UTF_8,
     Decoder,

@@ -1,7 +1,15 @@
-"""The files and the rows of a source that no published run has read."""
+"""The files and the rows of a source that no published run has read, and whether there are any.
+
+Without Spark: of Lance tables versions are compared. Files on a disk of this machine are listed,
+and taken for seen if published runs have read every one of them: Spark would list these or fewer.
+Wherever that is not certain (another file system, patterns with brackets, a first run) Spark is
+left to say.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +19,7 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancewood.errors import (
     InvalidInputError,
@@ -21,10 +30,16 @@ from lancewood.errors import (
 )
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Pipeline, Source
-from lancewood.pipeline.definition.names import checked_files_table, literal, single_path, wrong
+from lancewood.pipeline.definition.names import (
+    checked_files_table,
+    is_uri,
+    literal,
+    single_path,
+    wrong,
+)
 from lancewood.pipeline.definition.toml_file import plain_options
-from lancewood.pipeline.frames.reading import columns_read, read_files
-from lancewood.pipeline.frames.refusals import spark_errors
+from lancewood.pipeline.frames.reading import columns_read, open_source, read_files
+from lancewood.pipeline.frames.refusals import Uses, refused_at, spark_errors
 from lancewood.repo import MAIN
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.streaming.task import RowsBetween, find_between
@@ -39,15 +54,11 @@ _NO_BOUND = str(1 << 60)
 _TASKS_PER_SLOT = 4
 _turn = threading.Lock()
 _COLUMNS = "path string, size long, modified timestamp, run string"
-_SCHEMA = pa.schema(
-    [
-        ("path", pa.string()),
-        ("size", pa.int64()),
-        ("modified", pa.timestamp("us", "UTC")),
-        ("run", pa.string()),
-    ]
+_IDENTITY_SCHEMA = pa.schema(
+    [("path", pa.string()), ("size", pa.int64()), ("modified", pa.timestamp("us", "UTC"))]
 )
-_IDENTITY = ["path", "size", "modified"]
+_IDENTITY = _IDENTITY_SCHEMA.names
+_SCHEMA = _IDENTITY_SCHEMA.append(pa.field("run", pa.string()))
 _LISTING_OPTIONS = frozenset(
     ["recursivefilelookup", "pathglobfilter", "modifiedbefore", "modifiedafter", "basepath"]
 )
@@ -332,7 +343,7 @@ def rows_since(source: Source, opened: Table, context: RunContext, state: object
         )
     if state is None:
         return TableRows(source, opened, until)
-    last = _checked(state, source)
+    last = _checked_state(state, source)
     version, uri, newest = last["version"], until.uri, until.version
     if version > newest:
         raise wrong(
@@ -365,7 +376,7 @@ def rows_since(source: Source, opened: Table, context: RunContext, state: object
     return TableRows(source, opened, until, since)
 
 
-def _checked(state: object, source: Source) -> dict[str, Any]:
+def _checked_state(state: object, source: Source) -> dict[str, Any]:
     if isinstance(state, dict) and all(isinstance(state.get(k), t) for k, t in _KEYS.items()):
         return state
     raise wrong(
@@ -373,3 +384,152 @@ def _checked(state: object, source: Source) -> dict[str, Any]:
         "what the last run has left about this source is not known to this Lancewood: "
         f"{state!r:.200}",
     )
+
+
+_LOCAL = "file:"
+_UNDERSTOOD = frozenset(["recursivefilelookup", "pathglobfilter", "basepath"])
+_LISTING = _UNDERSTOOD | {"modifiedbefore", "modifiedafter"}
+_PIECES = re.compile(r"\\(.)|([*?])|([\[\]{}\\])|([^\\*?\[\]{}]+)", re.DOTALL)
+_MARKER = re.compile(r"_SUCCESS|_(?:committed|started)_.*|_(?:common_)?metadata|\..*\.crc")
+_WILD = {"*": ".*", "?": "."}
+
+
+def has_no_news(pipeline: Pipeline, context: RunContext, states: Mapping[str, Any]) -> bool:
+    """Whether it is certain that no incremental source has anything new.
+
+    False where there is none, and where only Spark knows. Raises what opening a table raises.
+    """
+    needed = Uses.of(pipeline).counts
+    sources = [each for each in pipeline.sources if each.incremental and each.name in needed]
+    return bool(sources) and all(_is_old(pipeline, each, context, states) for each in sources)
+
+
+def _is_old(
+    pipeline: Pipeline, source: Source, context: RunContext, states: Mapping[str, Any]
+) -> bool:
+    with refused_at(source.spot, pipeline):
+        if source.format is None:
+            opened = open_source(pipeline, source, context)
+            return rows_since(source, opened, context, states.get(source.name)).row_count == 0
+        seen_in = checked_files_table(pipeline.name, source.name)
+        if not context.has(seen_in):
+            return False
+        listed = _listed_here(source)
+        if listed is None:
+            return False
+        seen = context.open(seen_in).scan(columns=_IDENTITY).to_arrow().cast(_IDENTITY_SCHEMA)
+        # That these were read from this disk says that a path without a scheme means it.
+        is_local = pc.all(pc.starts_with(seen["path"], _LOCAL)).as_py()
+        return bool(is_local) and not listed.join(seen, _IDENTITY, join_type="left anti").num_rows
+
+
+def passed_over(source: Source) -> int | None:
+    """How many files Spark leaves out for their names; None where that is not known.
+
+    Files that programs put beside data, such as ``_SUCCESS`` and checksums, are not counted.
+    """
+    said = {name.casefold(): str(value) for name, value in source.options.items()}
+    only = _pattern(said.get("pathglobfilter", "*"))
+    if only is None or not source.paths:
+        return None
+    is_deep = said.get("recursivefilelookup", "").casefold() == "true"
+    found = set[str]()
+    try:
+        for path in source.paths:
+            for root in _roots(path) or ():
+                for depth, file in _below(root):
+                    name = os.path.basename(file)
+                    if only.fullmatch(name) and _is_hidden(name) and not _MARKER.fullmatch(name):
+                        is_seen = is_deep or not depth or "=" in os.path.dirname(file)
+                        found.update([file] if is_seen else ())
+    except OSError:
+        return None
+    return None if any(map(is_uri, source.paths)) else len(found)
+
+
+def _listed_here(source: Source) -> pa.Table | None:
+    """Path, size and time of every file that Spark would list, and perhaps of some others; None
+    where that is not certain."""
+    said = {name.casefold(): str(value) for name, value in source.options.items()}
+    only = _pattern(said.get("pathglobfilter", "*"))
+    if only is None or not _LISTING.intersection(said) <= _UNDERSTOOD:
+        return None
+    is_deep = said.get("recursivefilelookup", "").casefold() == "true"
+    found: dict[str, os.stat_result] = {}
+    try:
+        for path in source.paths:
+            roots = _roots(path)
+            if roots is None:
+                return None
+            found.update(_files_here(roots, is_deep=is_deep))
+    except OSError:
+        return None
+    files = {path: at for path, at in found.items() if only.fullmatch(os.path.basename(path))}
+    micros = [each.st_mtime_ns // 1_000_000 * 1_000 for each in files.values()]
+    columns = [[f"{_LOCAL}{each}" for each in files], [each.st_size for each in files.values()]]
+    return pa.table([*columns, pa.array(micros, pa.int64())], names=_IDENTITY).cast(
+        _IDENTITY_SCHEMA
+    )
+
+
+def _roots(path: str) -> list[str] | None:
+    """The files and directories that a path of the file stands for; None if Spark has to say."""
+    if is_uri(path):
+        return None
+    found = ["/"]
+    for part in path.strip("/").split("/"):
+        name, pattern = single_path(part), _pattern(part)
+        if name is not None:
+            below = (os.path.join(above, name) for above in found)
+            found = [each for each in below if os.path.exists(each)]
+        elif pattern is not None:
+            above = [each for each in found if os.path.isdir(each)]
+            below = (os.path.join(each, name) for each in above for name in os.listdir(each))
+            found = [each for each in below if pattern.fullmatch(os.path.basename(each))]
+        else:
+            return None
+    return found or None
+
+
+def _files_here(roots: list[str], *, is_deep: bool) -> dict[str, os.stat_result]:
+    """Files that have something in them. Those in directories below the roots count if Spark is
+    told to look there, or may take one of the directories for a partition."""
+    found: dict[str, os.stat_result] = {}
+    shallow = set[str]()
+    for root in roots:
+        for depth, path in _below(root):
+            at = os.stat(path)
+            if at.st_size and not _is_hidden(os.path.basename(path)):
+                found[path] = at
+                is_deep |= "=" in os.path.dirname(path)
+                if not depth:
+                    shallow.add(path)
+    return found if is_deep else {each: found[each] for each in shallow}
+
+
+def _below(root: str, depth: int = 0) -> Iterator[tuple[int, str]]:
+    """Every file of a directory, or the file itself, and how many directories lie in between."""
+    if not os.path.isdir(root):
+        yield 0, root
+        return
+    for name in os.listdir(root):
+        path = os.path.join(root, name)
+        if not os.path.isdir(path):
+            yield depth, path
+        elif not _is_hidden(name):
+            yield from _below(path, depth + 1)
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether Spark passes over a name."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def _pattern(text: str) -> re.Pattern[str] | None:
+    """A name with wild cards; None for those that only Spark understands."""
+    found = []
+    for escaped, wild, other, plain in _PIECES.findall(text):
+        if other:
+            return None
+        found.append(_WILD[wild] if wild else re.escape(escaped or plain))
+    return re.compile("".join(found), re.DOTALL)

@@ -13,20 +13,18 @@ import hashlib
 from urllib.parse import quote
 
 from lancewood.pipeline.report.facts import RunFacts
+from lancewood.pipeline.report.layout import code
 from lancewood.pipeline.report.lines import Tone, verdict
 from lancewood.pipeline.report.markup import Html, element
-from lancewood.pipeline.report.sections.layout import code
-from lancewood.pipeline.report.sections.loaded import (
+from lancewood.pipeline.report.sections import (
     changes_section,
     checks_section,
-    quarantine_section,
-    sources_section,
-)
-from lancewood.pipeline.report.sections.summary import (
     history_section,
     next_section,
     past_section,
+    quarantine_section,
     setting_section,
+    sources_section,
     stages_section,
     summary_section,
     title_of,

@@ -25,9 +25,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
 from lancewood.errors import AlreadyExistsError, FormatError, NotFoundError
-from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts, TargetFacts
-from lancewood.pipeline.running.folder import RunFolder
 from lancewood.repo import HEADS, Commit, Hash, Repository, View, decode_object
 
 _FORMAT = 1
@@ -307,35 +305,3 @@ def _facts(kind: type[F], found: dict[str, Any]) -> F:
 def _plain(value: Any) -> Any:
     """A value as it was before JSON: lists there are tuples in facts."""
     return tuple(map(_plain, value)) if isinstance(value, list) else value
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What is left of a run that was cut off and can continue."""
-
-    progress: Progress
-    entry: LedgerEntry | None
-    """The entry to publish, if everything was loaded."""
-
-
-def find_left(context: RunContext, folder: RunFolder) -> Left | None:
-    """What a run can continue from; None if it starts anew. The caller, who has the frames, checks
-    that incremental sources still offer the same (``Progress.news``)."""
-    repository, pipeline = context.repository, context.pipeline
-    try:
-        view = repository.at(HEADS + context.branch)
-    except NotFoundError:
-        return None
-    if folder.is_over or not folder.is_there:
-        return None
-    progress = find_progress(
-        repository.log(HEADS + context.branch, first_parent=True), context.base
-    )
-    if progress is None:
-        return None
-    then = progress.pipeline, progress.run, progress.digest, progress.code, progress.base
-    if then != (pipeline.name, context.run, pipeline.digest, context.code, context.base):
-        return None
-    entry = entry_at(view, pipeline.name)
-    is_loaded = entry is not None and entry.run == context.run
-    return Left(progress, entry if is_loaded else None)

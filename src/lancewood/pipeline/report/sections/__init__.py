@@ -1,1 +1,0 @@
-"""The sections of a page, in the order in which they stand there. Each takes facts, gives HTML."""

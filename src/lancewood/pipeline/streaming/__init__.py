@@ -1,1 +1,0 @@
-"""A pipeline as a stream: every micro-batch is a run."""
