@@ -10,7 +10,8 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import (
@@ -27,7 +28,6 @@ from lancewood.pipeline.definition.model import (
 from lancewood.pipeline.definition.names import (
     checked_check,
     described,
-    errors_at,
     parsed_query,
     qualified_name,
     tables_in,
@@ -36,20 +36,6 @@ from lancewood.pipeline.definition.names import (
 from lancewood.pipeline.definition.section import Section
 from lancewood.repo import checked_table
 
-KEYS = (
-    "name",
-    "warn",
-    "sql",
-    "table",
-    "not_null",
-    "unique",
-    "column",
-    "accepted",
-    "rows",
-    "schema",
-    "columns",
-    "references",
-)
 ROWS_KEYS = ("min", "max", "least_change", "most_change")
 REFERENCES_KEYS = ("table", "columns")
 PUBLISHED = "published"
@@ -64,6 +50,8 @@ _GOES_WITH: Mapping[str, tuple[str, ...]] = {
     "references": ("table", "columns"),
 }
 """The kinds of checks, each by its key, and what else it needs."""
+_FURTHER = ("table", "column", "columns")
+KEYS = ("name", "warn", *_GOES_WITH, *_FURTHER)
 MOST_ROWS = 10**15
 _MOST_VALUES = 10_000
 _MOST_OF_A_NAME = 100
@@ -87,16 +75,14 @@ def read_checks(top: Section) -> tuple[Check, ...]:
 
 def _read(section: Section, number: int) -> Check:
     kind = _kind(section)
-    for key in ("table", "column", "columns"):
+    for key in _FURTHER:
         if key in section and key not in _GOES_WITH[kind]:
             raise section.wrong(key, f"does not go with {kind}")
         if key not in section and key in _GOES_WITH[kind]:
             raise wrong(section.spot, f"the key {key!r} is missing: {kind} needs it")
-    name = section.text("name")
-    with errors_at(section.spot.at("name")):
-        name = None if name is None else checked_check(name)
-    facts = {"spot": section.spot, "is_warning": section.flag("warn")}
-    return _READERS[kind](section, lambda text: {**facts, "name": name or _plain(text, number)})
+    name, is_warning = section.text("name", checked_check), section.flag("warn")
+    plain, made, own = _READERS[kind](section)
+    return made(name or _plain(plain, number), section.spot, is_warning, **own)
 
 
 def _kind(section: Section) -> str:
@@ -115,13 +101,12 @@ def _plain(text: str, number: int) -> str:
     return cut if cut == text else f"{cut[: _MOST_OF_A_NAME - 6].strip()} {number}"
 
 
-_Facts = Callable[[str], dict[str, Any]]
-"""The facts of every check, from what it would be called."""
+_Read: TypeAlias = tuple[str, type[Check], dict[str, Any]]
+"""What a check is called where the file gives it no name, its kind, and what only this kind has."""
 
 
-def _sql(section: Section, facts: _Facts) -> Check:
-    sql = section.needed_sql("sql")
-    with errors_at(section.spot.at("sql")):
+def _sql(section: Section) -> _Read:
+    def check_names(sql: str) -> None:
         for each in tables_in(parsed_query(sql)):
             name = qualified_name(each)
             if each.db and (each.catalog or each.db.casefold() != PUBLISHED):
@@ -131,21 +116,20 @@ def _sql(section: Section, facts: _Facts) -> Check:
                     "stands in backticks)",
                 )
             checked_table(each.name)
-    return SqlCheck(**facts(f"sql {section.spot.key}"), sql=sql)
+
+    sql = section.needed_sql("sql", check_names)
+    return f"sql {section.spot.key}", SqlCheck, {"sql": sql}
 
 
-def _not_null(section: Section, facts: _Facts) -> Check:
-    table, columns = _table(section), section.texts("not_null")
-    return NotNullCheck(**facts(_about(table, columns, "not null")), table=table, columns=columns)
+def _of_columns(kind: type[Check], key: str, section: Section) -> _Read:
+    """The check of a table whose key has the columns."""
+    table, columns = section.needed_text("table", checked_table), section.texts(key)
+    name = _about(table, columns, key.replace("_", " "))
+    return name, kind, {"table": table, "columns": columns}
 
 
-def _unique(section: Section, facts: _Facts) -> Check:
-    table, columns = _table(section), section.texts("unique")
-    return UniqueCheck(**facts(_about(table, columns, "unique")), table=table, columns=columns)
-
-
-def _accepted(section: Section, facts: _Facts) -> Check:
-    table, column = _table(section), section.needed_text("column")
+def _accepted(section: Section) -> _Read:
+    table, column = section.needed_text("table", checked_table), section.needed_text("column")
     values = section.value("accepted")
     spot = section.spot.at("accepted")
     if not isinstance(values, list) or not 0 < len(values) <= _MOST_VALUES:
@@ -157,12 +141,12 @@ def _accepted(section: Section, facts: _Facts) -> Check:
                 spot.at(index),
                 f"takes a text, a number, a date, true or false, got {described(value)}",
             )
-    name = _about(table, (column,), "accepted")
-    return AcceptedCheck(**facts(name), table=table, column=column, values=tuple(values))
+    own = {"table": table, "column": column, "values": tuple(values)}
+    return _about(table, (column,), "accepted"), AcceptedCheck, own
 
 
-def _rows(section: Section, facts: _Facts) -> Check:
-    table = _table(section)
+def _rows(section: Section) -> _Read:
+    table = section.needed_text("table", checked_table)
     below = section.needed_table("rows", ROWS_KEYS)
     least, most = below.number("min", 0, MOST_ROWS), below.number("max", 0, MOST_ROWS)
     least_change, most_change = below.share("least_change", -1), below.share("most_change", -1)
@@ -172,26 +156,21 @@ def _rows(section: Section, facts: _Facts) -> Check:
         raise below.wrong("max", f"{most:,} is less than min, {least:,}")
     if least_change is not None and most_change is not None and least_change > most_change:
         raise below.wrong("most_change", f"{most_change:g} is less than {least_change:g}")
-    return RowsCheck(
-        **facts(f"{table} rows"),
-        table=table,
-        least=least,
-        most=most,
-        least_change=least_change,
-        most_change=most_change,
-    )
+    own = {"table": table, "least": least, "most": most}
+    changes = {"least_change": least_change, "most_change": most_change}
+    return f"{table} rows", RowsCheck, {**own, **changes}
 
 
-def _schema(section: Section, facts: _Facts) -> Check:
-    table = _table(section)
+def _schema(section: Section) -> _Read:
+    table = section.needed_text("table", checked_table)
     rule = SchemaRule(str(section.choice("schema", list(SchemaRule))))
-    return SchemaCheck(**facts(f"{table} schema"), table=table, rule=rule)
+    return f"{table} schema", SchemaCheck, {"table": table, "rule": rule}
 
 
-def _references(section: Section, facts: _Facts) -> Check:
-    table, columns = _table(section), section.texts("columns")
+def _references(section: Section) -> _Read:
+    table, columns = section.needed_text("table", checked_table), section.texts("columns")
     below = section.needed_table("references", REFERENCES_KEYS)
-    other = _table(below)
+    other = below.needed_text("table", checked_table)
     if "columns" not in below:
         raise wrong(below.spot, "the key 'columns' is missing")
     other_columns = below.texts("columns")
@@ -199,26 +178,18 @@ def _references(section: Section, facts: _Facts) -> Check:
         raise below.wrong(
             "columns", f"has {len(other_columns)} columns, and the check's own has {len(columns)}"
         )
-    name = _about(table, columns, f"references {other}")
-    return ReferenceCheck(
-        **facts(name), table=table, columns=columns, other=other, other_columns=other_columns
-    )
-
-
-def _table(section: Section) -> str:
-    found = section.needed_text("table")
-    with errors_at(section.spot.at("table")):
-        return checked_table(found)
+    own = {"table": table, "columns": columns, "other": other, "other_columns": other_columns}
+    return _about(table, columns, f"references {other}"), ReferenceCheck, own
 
 
 def _about(table: str, columns: tuple[str, ...], what: str) -> str:
     return f"{table}.{'+'.join(columns)} {what}"
 
 
-_READERS: Mapping[str, Callable[[Section, _Facts], Check]] = {
+_READERS: Mapping[str, Callable[[Section], _Read]] = {
     "sql": _sql,
-    "not_null": _not_null,
-    "unique": _unique,
+    "not_null": partial(_of_columns, NotNullCheck, "not_null"),
+    "unique": partial(_of_columns, UniqueCheck, "unique"),
     "accepted": _accepted,
     "rows": _rows,
     "schema": _schema,

@@ -16,8 +16,8 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from datetime import timedelta
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from lancewood.pipeline.definition import checks, sources, targets, toml_file
 from lancewood.pipeline.definition.checks import MOST_ROWS, read_checks
 from lancewood.pipeline.definition.model import (
     FAIL,
-    Option,
     Pipeline,
     Quarantine,
     Secret,
@@ -77,7 +76,6 @@ RUNS = "run"
 """The branches of runs are below it, so no other branch can have this name."""
 MOST_ATTEMPTS = 20
 MOST_KEPT_ROWS = 100_000
-_DEFAULTS: dict[str, Any] = {each.name: each.default for each in fields(Pipeline)}
 _RUN_EXAMPLES = ("20260131T235959Z-0a1b2c", "a", "0", "A_b-c.d", "x" * 100)
 _DATE_EXAMPLE = "2026-01-31"
 _location = re.compile(r"\{([^{}]*)\}|[{}]")
@@ -88,60 +86,44 @@ SPARK_KEYS = ("master",)
 AVAILABLE_NOW = "available-now"
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineHead:
-    """The section ``[pipeline]``, defaults filled in."""
+def read_head(section: Section, file: Path) -> Pipeline:
+    """Read ``[pipeline]``: the pipeline without what the other sections say, and without a digest.
 
-    name: str
-    repository: str
-    branch: str
-    tag: str | None
-    message: str | None
-    author: str | None
-    attempts: int
-    keep_failed: timedelta
-    kept_rows: int
-    storage_options: dict[str, Option]
-    spot: Spot
-
-
-def read_head(section: Section, folder: Path) -> PipelineHead:
-    """Read ``[pipeline]``; raises InvalidInputError for the first wrong key."""
-    name = section.needed_text("name")
-    with errors_at(section.spot.at("name")):
-        checked_pipeline(name)
-    repository = section.text("repository") or f".lancewood/{name}"
-    with errors_at(section.spot.at("repository")):
-        repository = resolved_path(folder, repository)
-    message, author = section.text("message"), section.text("author")
-    with errors_at(section.spot.at("message")):
-        message = message and checked_message(message)
+    Raises InvalidInputError for the first wrong key.
+    """
+    name = section.needed_text("name", checked_pipeline)
+    in_full = partial(resolved_path, file.parent)
+    repository = section.text("repository", in_full) or in_full(f".lancewood/{name}")
+    message, author = section.text("message", checked_message), section.text("author")
     with errors_at(section.spot.at("author")):
         author and checked_author(author)
-    kept_rows = section.number("kept_rows", 0, MOST_KEPT_ROWS)
-    return PipelineHead(
+    with_defaults = {
+        "kept_rows": section.number("kept_rows", 0, MOST_KEPT_ROWS),
+        "branch": section.text("branch", _checked_branch),
+        "attempts": section.number("attempts", 1, MOST_ATTEMPTS),
+        "keep_failed": section.duration("keep_failed"),
+    }
+    said: dict[str, Any] = {key: value for key, value in with_defaults.items() if value is not None}
+    return Pipeline(
         name=name,
+        file=file,
         repository=repository,
-        branch=_branch(section),
+        digest="",
+        spot=section.spot,
         tag=_tag(section, name),
         message=message,
         author=author,
-        attempts=section.number("attempts", 1, MOST_ATTEMPTS) or _DEFAULTS["attempts"],
-        keep_failed=section.duration("keep_failed") or _DEFAULTS["keep_failed"],
-        kept_rows=_DEFAULTS["kept_rows"] if kept_rows is None else kept_rows,
         storage_options=section.options("storage_options"),
-        spot=section.spot,
+        **said,
     )
 
 
-def _branch(section: Section) -> str:
-    branch = section.text("branch") or str(_DEFAULTS["branch"])
-    with errors_at(section.spot.at("branch")):
-        branch_ref(branch)
-        if branch == RUNS or branch.startswith(f"{RUNS}/"):
-            raise InvalidInputError(
-                f"branch {branch!r} cannot be published into: {RUNS}/… are the branches of runs"
-            )
+def _checked_branch(branch: str) -> str:
+    branch_ref(branch)
+    if branch == RUNS or branch.startswith(f"{RUNS}/"):
+        raise InvalidInputError(
+            f"branch {branch!r} cannot be published into: {RUNS}/… are the branches of runs"
+        )
     return branch
 
 
@@ -175,9 +157,7 @@ def read_quarantine(
     Refuses a target that is one of the tables that runs keep for themselves.
     """
     section = top.needed_table("quarantine", QUARANTINE_KEYS)
-    table = section.text("table") or Quarantine().table
-    with errors_at(section.spot.at("table")):
-        checked_table(table)
+    table = section.text("table", checked_table) or Quarantine().table
     kept = {table.casefold(): "for bad rows"}
     for source in sources:
         if source.incremental and source.paths:
@@ -200,8 +180,7 @@ def read_stream(
     top: Section,
     sources: tuple[Source, ...],
     targets: tuple[Target, ...],
-    head: PipelineHead,
-    folder: Path,
+    head: Pipeline,
 ) -> Stream | None:
     """Which source comes in micro-batches, and when; None without ``[stream]``."""
     section = top.table("stream", STREAM_KEYS)
@@ -225,7 +204,14 @@ def read_stream(
                 "does not go with [stream]: every batch would take row ids of its own, of which a "
                 "table has enough for some hundred thousand runs. A batch begins anew instead",
             )
-    _check_streamed(section, source)
+    if source.sql is not None or source.revision is not None:
+        raise section.wrong("source", f"{name!r} is SQL or one revision, and stands still")
+    if len(source.paths) > 1:
+        raise section.wrong(
+            "source",
+            f"{name!r} has {len(source.paths)} paths, and a stream reads one: a folder above them, "
+            "or one with wild cards",
+        )
     if head.tag is not None and "{run}" not in head.tag:
         raise wrong(
             head.spot.at("tag"), "every batch of [stream] is a run of its own: put {run} into it"
@@ -240,20 +226,9 @@ def read_stream(
             parsed_duration(trigger)
     checkpoint = section.text("checkpoint") or f"{head.repository}/lancewood/streams/{head.name}"
     with errors_at(section.spot.at("checkpoint")):
-        location = resolved(folder, checkpoint)
+        location = resolved(head.file.parent, checkpoint)
     options = section.needed_table("options", None).settings()
     return Stream(name, trigger, location, section.spot, options)
-
-
-def _check_streamed(section: Section, source: Source) -> None:
-    if source.sql is not None or source.revision is not None:
-        raise section.wrong("source", f"{source.name!r} is SQL or one revision, and stands still")
-    if len(source.paths) > 1:
-        raise section.wrong(
-            "source",
-            f"{source.name!r} has {len(source.paths)} paths, and a stream reads one: a folder "
-            "above them, or one with wild cards",
-        )
 
 
 def read_spark(top: Section) -> dict[str, str]:
@@ -276,11 +251,6 @@ def read_spark(top: Section) -> dict[str, str]:
 
 _LEFT_OUT = ("params", "spark")
 _INIT = "__init__.py"
-
-
-def digest_of(data: Mapping[str, Any], filling: Filling, spot: Spot) -> str:
-    """SHA-256 of ``canonical``, in hex."""
-    return hashlib.sha256(canonical(data, filling, spot).encode()).hexdigest()
 
 
 def canonical(data: Mapping[str, Any], filling: Filling, spot: Spot) -> str:
@@ -375,18 +345,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "[stream]": STREAM_KEYS,
 }
 """Every key of every section; ``docs/pipeline-file.md`` explains them."""
-SECTIONS = (
-    "pipeline",
-    "params",
-    "spark",
-    "sources",
-    "steps",
-    "functions",
-    "targets",
-    "checks",
-    "quarantine",
-    "stream",
-)
+SECTIONS = tuple(dict.fromkeys(each.strip("[]").partition(".")[0] for each in KEYS))
 
 
 def load(
@@ -405,36 +364,30 @@ def load(
     given = read_parameters(data.get("params"), parameters or {}, spot.at("params"))
     filling = Filling(given, os.environ if environment is None else environment)
     top = Section(data, spot, SECTIONS, filling)
-    about = read_head(top.needed_table("pipeline", HEAD_KEYS), file.parent)
-    all_sources = read_sources(top, file.parent, about.name)
+    head = read_head(top.needed_table("pipeline", HEAD_KEYS), file)
+    all_sources = read_sources(top, file.parent, head.name)
     all_steps = read_steps(top)
     all_targets = read_targets(top, file.parent)
     check_wiring(all_sources, all_steps, all_targets)
-    pipeline = Pipeline(
-        file=file,
-        digest=digest_of(data, filling, spot),
+    pipeline = replace(
+        head,
+        digest=hashlib.sha256(canonical(data, filling, spot).encode()).hexdigest(),
         parameters=given,
         sources=all_sources,
         steps=all_steps,
         functions=read_functions(top),
         targets=all_targets,
         checks=read_checks(top),
-        quarantine=read_quarantine(top, all_sources, all_targets, about.name),
+        quarantine=read_quarantine(top, all_sources, all_targets, head.name),
         spark=read_spark(top),
-        stream=read_stream(top, all_sources, all_targets, about, file.parent),
-        **{each.name: getattr(about, each.name) for each in fields(about)},
+        stream=read_stream(top, all_sources, all_targets, head),
     )
-    _check_used(filling, spot)
-    return pipeline
-
-
-def _check_used(filling: Filling, spot: Spot) -> None:
-    """A parameter that nothing uses was probably forgotten somewhere."""
     for name in filling.parameters:
-        if name not in filling.used:
+        if name not in filling.used:  # probably forgotten somewhere
             raise wrong(
                 spot.at("params", name), f"nothing uses ${{{name}}}: use it, or leave it out"
             )
+    return pipeline
 
 
 def check_wiring(
@@ -442,7 +395,11 @@ def check_wiring(
 ) -> None:
     """Raise InvalidInputError for the first name that leads nowhere, or in a circle."""
     frames: list[Source | Step] = [*sources, *steps]
-    _check_twice(frames)
+    seen: dict[str, Spot] = {}
+    for each in frames:
+        first = seen.setdefault(each.name.casefold(), each.spot)
+        if first is not each.spot:
+            raise wrong(each.spot, f"is the same name as {first.key} to SQL: take another")
     source_names = [each.name for each in sources]
     names = [*source_names, *(each.name for each in steps)]
     needs: dict[str, tuple[str, ...]] = {}
@@ -489,14 +446,6 @@ def _in_sql(sql: str | None, spot: Spot, names: Iterable[str]) -> tuple[str, ...
 def _check_known(name: str, names: Sequence[str], spot: Spot) -> None:
     if name not in names:
         raise wrong(spot, f"there is no source or step {name!r}: {near(name, names)}")
-
-
-def _check_twice(frames: Sequence[Source | Step]) -> None:
-    seen: dict[str, Spot] = {}
-    for each in frames:
-        first = seen.setdefault(each.name.casefold(), each.spot)
-        if first is not each.spot:
-            raise wrong(each.spot, f"is the same name as {first.key} to SQL: take another")
 
 
 def _check_circles(needs: Mapping[str, tuple[str, ...]], spots: Mapping[str, Spot]) -> None:

@@ -7,13 +7,20 @@ modules of the sections.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import Option, Spot
-from lancewood.pipeline.definition.names import check_expression, described, errors_at, near, wrong
+from lancewood.pipeline.definition.names import (
+    check_expression,
+    described,
+    errors_at,
+    near,
+    parsed_query,
+    wrong,
+)
 from lancewood.pipeline.definition.toml_file import Filling
 
 UNITS = ("seconds", "minutes", "hours", "days", "weeks")
@@ -46,36 +53,50 @@ class Section:
     def wrong(self, key: str, why: str) -> Exception:
         return wrong(self.spot.at(key), why)
 
-    def text(self, key: str) -> str | None:
-        value = self._get(key)
-        return None if value is None else self._text(value, self.spot.at(key))
-
-    def needed_text(self, key: str) -> str:
-        return self._needed(key, self.text(key))
-
-    def sql(self, key: str) -> str | None:
-        """A text that is SQL, or an SQL expression."""
+    def text(self, key: str, check: Callable[[str], str] = str) -> str | None:
+        """A text as ``check`` returns it, whose errors get the spot."""
         value = self._get(key)
         if value is None:
             return None
         spot = self.spot.at(key)
-        return self._checked(self.filling.sql(self._string(value, spot), spot), spot)
+        text = self._text(value, spot)
+        with errors_at(spot):
+            return check(text)
 
-    def needed_sql(self, key: str) -> str:
-        return self._needed(key, self.sql(key))
+    def needed_text(self, key: str, check: Callable[[str], str] = str) -> str:
+        return self._needed(key, self.text(key, check))
+
+    def sql(self, key: str, check: Callable[[str], object] = parsed_query) -> str | None:
+        """A text that is SQL: by default one SELECT."""
+        value = self._get(key)
+        if value is None:
+            return None
+        spot = self.spot.at(key)
+        found = self._checked(self.filling.sql(self._string(value, spot), spot), spot)
+        with errors_at(spot):
+            check(found)
+        return found
+
+    def needed_sql(self, key: str, check: Callable[[str], object] = parsed_query) -> str:
+        return self._needed(key, self.sql(key, check))
 
     def expression(self, key: str) -> str | None:
         """A Spark SQL expression over the columns of one frame."""
-        found = self.sql(key)
-        if found is not None:
-            with errors_at(self.spot.at(key)):
-                check_expression(found)
-        return found
+        return self.sql(key, check_expression)
 
     def needed_expression(self, key: str) -> str:
         return self._needed(key, self.expression(key))
 
-    def texts(self, key: str) -> tuple[str, ...]:
+    def expressions(self, key: str, takes: str = "takes") -> dict[str, str]:
+        """A table of columns and their expressions; if the key is there, it needs at least one."""
+        below = self.table(key, None)
+        if below is None:
+            return {}
+        if not below.names():
+            raise wrong(below.spot, f'{takes} at least one column: name = "SQL"')
+        return {name: below.needed_expression(name) for name in below.names()}
+
+    def texts(self, key: str, check: Callable[[str], str] = str) -> tuple[str, ...]:
         """A list of distinct texts; if the key is there, it needs at least one."""
         value = self._get(key)
         if value is None:
@@ -89,13 +110,18 @@ class Section:
             if text in found:
                 raise wrong(spot.at(index), f"{text!r} is in the list twice")
             found.append(text)
+        for index, text in enumerate(found):
+            with errors_at(spot.at(index)):
+                found[index] = check(text)
         return tuple(found)
 
     def choice(self, key: str, choices: Iterable[str]) -> str | None:
         found = self.text(key)
         known = list(choices)
         if found is not None and found not in known:
-            raise self.wrong(key, f"{found!r} is not known: {_one_of(found, known)}")
+            hint = near(found, known)
+            hint += "" if hint.startswith("there") else f" (there are {', '.join(known)})"
+            raise self.wrong(key, f"{found!r} is not known: {hint}")
         return found
 
     def flag(self, key: str) -> bool:
@@ -137,10 +163,8 @@ class Section:
 
     def duration(self, key: str) -> timedelta | None:
         found = self.text(key)
-        if found is None:
-            return None
         with errors_at(self.spot.at(key)):
-            return parsed_duration(found)
+            return None if found is None else parsed_duration(found)
 
     def table(self, key: str, keys: Sequence[str] | None) -> Section | None:
         value = self._get(key)
@@ -149,6 +173,16 @@ class Section:
     def needed_table(self, key: str, keys: Sequence[str] | None) -> Section:
         """An empty one if the file has none."""
         return self.table(key, keys) or self._section({}, self.spot.at(key), keys)
+
+    def named_tables(
+        self, key: str, keys: Sequence[str], check: Callable[[str], object]
+    ) -> Iterator[tuple[str, Section]]:
+        """The tables ``[key.<name>]`` in the order of the file, with their names."""
+        above = self.needed_table(key, None)
+        for name in above.names():
+            with errors_at(above.spot.at(name)):
+                check(name)
+            yield name, above.needed_table(name, keys)
 
     def tables(self, key: str, keys: Sequence[str]) -> list[Section]:
         """A list of tables, ``[[key]]``."""
@@ -243,11 +277,6 @@ class Section:
         if isinstance(value, dict):
             return {key: self._filled(each, spot.at(key)) for key, each in value.items()}
         return value
-
-
-def _one_of(asked: str, known: list[str]) -> str:
-    text = near(asked, known)
-    return text if text.startswith("there") else f"{text} (there are {', '.join(known)})"
 
 
 def parsed_duration(text: str) -> timedelta:

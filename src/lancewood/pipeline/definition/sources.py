@@ -7,8 +7,10 @@ imported, and no SQL is analysed. Whether a source can be read is for Spark to s
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
+from lancewood.errors import InvalidInputError
 from lancewood.pipeline.definition.model import Function, Reject, Source, Step
 from lancewood.pipeline.definition.names import (
     checked_files_table,
@@ -17,7 +19,6 @@ from lancewood.pipeline.definition.names import (
     checked_function,
     checked_python,
     errors_at,
-    parsed_query,
     resolved,
     resolved_pattern,
     wrong,
@@ -25,22 +26,6 @@ from lancewood.pipeline.definition.names import (
 from lancewood.pipeline.definition.section import Section
 from lancewood.repo import checked_table
 
-KEYS = (
-    "format",
-    "path",
-    "paths",
-    "options",
-    "schema",
-    "table",
-    "uri",
-    "revision",
-    "sql",
-    "incremental",
-    "columns",
-    "file_time",
-    "bad",
-    "reject",
-)
 _GOES_WITH: Mapping[str, tuple[str, ...]] = {
     "format": ("path", "paths", "options", "schema", "incremental", "columns", "file_time"),
     "table": ("revision", "incremental", "columns"),
@@ -48,6 +33,8 @@ _GOES_WITH: Mapping[str, tuple[str, ...]] = {
     "sql": (),
 }
 """The four kinds of sources, and the keys that each may have besides ``bad`` and ``reject``."""
+_FURTHER = tuple(dict.fromkeys(key for keys in _GOES_WITH.values() for key in keys))
+KEYS = (*_GOES_WITH, *_FURTHER, "bad", "reject")
 _FILES = frozenset(["avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml"])
 """Formats that are only read from paths."""
 STEP_KEYS = ("sql", "python", "inputs", "arguments", "bad", "reject")
@@ -57,27 +44,27 @@ REJECT_KEYS = ("where", "reason")
 
 def read_sources(top: Section, folder: Path, pipeline: str) -> tuple[Source, ...]:
     """Every source, in the order of the file."""
-    above = top.needed_table("sources", None)
-    return tuple(_read(name, above, folder, pipeline) for name in above.names())
+    named = top.named_tables("sources", KEYS, checked_frame)
+    return tuple(_read(name, section, folder, pipeline) for name, section in named)
 
 
-def _read(name: str, above: Section, folder: Path, pipeline: str) -> Source:
-    spot = above.spot.at(name)
-    with errors_at(spot):
-        checked_frame(name)
-    section = above.needed_table(name, KEYS)
+def _read(name: str, section: Section, folder: Path, pipeline: str) -> Source:
     _check_kind(section)
+    if "path" in section and "paths" in section:
+        raise section.wrong("paths", "does not go with path: put all of them into paths")
+    in_full = partial(resolved_pattern, folder)
+    path = section.text("path", in_full)
     source = Source(
         name=name,
         spot=section.spot,
-        format=_format(section),
-        paths=_paths(section, folder),
+        format=section.text("format", _checked_format),
+        paths=section.texts("paths", in_full) if path is None else (path,),
         options=section.options("options"),
         schema=section.text("schema"),
-        table=_table(section),
-        uri=_uri(section, folder),
+        table=section.text("table", checked_table),
+        uri=section.text("uri", partial(resolved, folder)),
         revision=section.text("revision"),
-        sql=_sql(section),
+        sql=section.sql("sql"),
         incremental=section.flag("incremental"),
         bad=section.text("bad"),
         rejects=_rejects(section),
@@ -96,57 +83,17 @@ def _check_kind(section: Section) -> None:
     if not kinds:
         hint = " (a path needs a format, such as parquet)" if "path" in section else ""
         raise wrong(section.spot, f"takes one of {', '.join(_GOES_WITH)}{hint}")
-    others = {key for keys in _GOES_WITH.values() for key in keys} - {*_GOES_WITH[kinds[0]]}
-    for key in KEYS:
-        if key in others and key in section:
+    for key in _FURTHER:
+        if key in section and key not in _GOES_WITH[kinds[0]]:
             raise section.wrong(key, f"does not go with {kinds[0]}")
 
 
-def _format(section: Section) -> str | None:
-    found = section.text("format")
-    if found is None:
-        return None
-    with errors_at(section.spot.at("format")):
-        checked_format(found)
-    if found.lower() == "lance":
-        raise section.wrong(
-            "format", 'a Lance table is a source of its own kind: uri = "…", or table = "…"'
+def _checked_format(text: str) -> str:
+    if checked_format(text).lower() == "lance":
+        raise InvalidInputError(
+            'a Lance table is a source of its own kind: uri = "…", or table = "…"'
         )
-    return found
-
-
-def _paths(section: Section, folder: Path) -> tuple[str, ...]:
-    if "path" in section and "paths" in section:
-        raise section.wrong("paths", "does not go with path: put all of them into paths")
-    one = section.text("path")
-    if one is not None:
-        with errors_at(section.spot.at("path")):
-            return (resolved_pattern(folder, one),)
-    found = []
-    for index, each in enumerate(section.texts("paths")):
-        with errors_at(section.spot.at("paths", index)):
-            found.append(resolved_pattern(folder, each))
-    return tuple(found)
-
-
-def _uri(section: Section, folder: Path) -> str | None:
-    found = section.text("uri")
-    with errors_at(section.spot.at("uri")):
-        return None if found is None else resolved(folder, found)
-
-
-def _table(section: Section) -> str | None:
-    found = section.text("table")
-    with errors_at(section.spot.at("table")):
-        return None if found is None else checked_table(found)
-
-
-def _sql(section: Section) -> str | None:
-    found = section.sql("sql")
-    if found is not None:
-        with errors_at(section.spot.at("sql")):
-            parsed_query(found)
-    return found
+    return text
 
 
 def _check_files(section: Section, source: Source, pipeline: str) -> None:
@@ -166,14 +113,10 @@ def _check_files(section: Section, source: Source, pipeline: str) -> None:
 
 def read_steps(top: Section) -> tuple[Step, ...]:
     """Every step, in the order of the file."""
-    above = top.needed_table("steps", None)
-    return tuple(_step(name, above) for name in above.names())
+    return tuple(_step(*each) for each in top.named_tables("steps", STEP_KEYS, checked_frame))
 
 
-def _step(name: str, above: Section) -> Step:
-    with errors_at(above.spot.at(name)):
-        checked_frame(name)
-    section = above.needed_table(name, STEP_KEYS)
+def _step(name: str, section: Section) -> Step:
     if ("sql" in section) == ("python" in section):
         raise wrong(section.spot, "takes either sql or python")
     bad, rejects = section.text("bad"), _rejects(section)
@@ -181,16 +124,13 @@ def _step(name: str, above: Section) -> Step:
         for key in ("inputs", "arguments"):
             if key in section:
                 raise section.wrong(key, "goes with python: SQL names its frames itself")
-        sql = section.needed_sql("sql")
-        with errors_at(section.spot.at("sql")):
-            parsed_query(sql)
-        return Step(name, section.spot, sql=sql, bad=bad, rejects=rejects)
+        return Step(name, section.spot, sql=section.sql("sql"), bad=bad, rejects=rejects)
     if "inputs" not in section:
         raise wrong(section.spot, "the key 'inputs' is missing: the frames that python gets")
     return Step(
         name,
         section.spot,
-        python=_python(section),
+        python=section.needed_text("python", checked_python),
         inputs=section.texts("inputs"),
         arguments=_arguments(section),
         bad=bad,
@@ -200,24 +140,14 @@ def _step(name: str, above: Section) -> Step:
 
 def read_functions(top: Section) -> tuple[Function, ...]:
     """Every function, in the order of the file. Names may not differ in case only."""
-    above = top.needed_table("functions", None)
     seen: dict[str, str] = {}
     found = []
-    for name in above.names():
-        spot = above.spot.at(name)
-        with errors_at(spot):
-            checked_function(name)
+    for name, section in top.named_tables("functions", FUNCTION_KEYS, checked_function):
         if seen.setdefault(name.casefold(), name) != name:
-            raise wrong(spot, f"is the same name as {seen[name.casefold()]!r} to SQL")
-        section = above.needed_table(name, FUNCTION_KEYS)
-        found.append(Function(name, section.spot, _python(section), section.needed_text("returns")))
+            raise wrong(section.spot, f"is the same name as {seen[name.casefold()]!r} to SQL")
+        python = section.needed_text("python", checked_python)
+        found.append(Function(name, section.spot, python, section.needed_text("returns")))
     return tuple(found)
-
-
-def _python(section: Section) -> str:
-    found = section.needed_text("python")
-    with errors_at(section.spot.at("python")):
-        return checked_python(found)
 
 
 def _arguments(section: Section) -> dict[str, object]:

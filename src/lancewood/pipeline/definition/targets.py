@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,27 +18,6 @@ from lancewood.pipeline.definition.section import Section
 from lancewood.repo import checked_table
 from lancewood.table import index_kind, parse_type
 
-KEYS = (
-    "table",
-    "from",
-    "mode",
-    "uri",
-    "on",
-    "matched",
-    "not_matched",
-    "not_matched_by_source",
-    "deleted",
-    "keep",
-    "order_by",
-    "leave_out",
-    "columns",
-    "overwrite",
-    "types",
-    "partitions",
-    "max_rows_per_file",
-    "on_conflict",
-    "index",
-)
 INDEX_KEYS = ("column", "kind", "name", "metric", "partitions", "sub_vectors", "options")
 _ALWAYS = ("table", "mode", "uri", "types", "index")
 _FRAME = ("from", "leave_out", "partitions")
@@ -51,6 +31,7 @@ _GOES_WITH: Mapping[Mode, tuple[str, ...]] = {
     Mode.MERGE: (*_FRAME, *_MERGE, "on_conflict"),
     Mode.ADD_COLUMNS: ("columns", "overwrite", "on_conflict"),
 }
+KEYS = (*_ALWAYS, *dict.fromkeys(key for keys in _GOES_WITH.values() for key in keys))
 _NEEDED: Mapping[Mode, tuple[str, ...]] = {
     Mode.APPEND: ("from",),
     Mode.OVERWRITE: ("from",),
@@ -82,30 +63,25 @@ def read_targets(top: Section, folder: Path) -> tuple[Target, ...]:
 
 
 def _read(section: Section, folder: Path) -> Target:
-    table = section.needed_text("table")
-    with errors_at(section.spot.at("table")):
-        checked_table(table)
+    table = section.needed_text("table", checked_table)
     section.needed_text("mode")
     mode = Mode(str(section.choice("mode", list(Mode))))
     _check_mode(section, mode)
     choices: dict[str, Any] = {
         key: section.choice(key, known) or _DEFAULTS[key] for key, known in _CHOICES.items()
     }
-    uri = section.text("uri")
-    with errors_at(section.spot.at("uri")):
-        uri = None if uri is None else resolved(folder, uri)
     target = Target(
         table=table,
         spot=section.spot,
         mode=mode,
         source=section.text("from"),
-        uri=uri,
+        uri=section.text("uri", partial(resolved, folder)),
         on=section.texts("on"),
         **choices,
         deleted=section.expression("deleted"),
         order_by=section.texts("order_by"),
         columns_left_out=section.texts("leave_out"),
-        columns=_columns(section),
+        columns=section.expressions("columns"),
         overwrite=section.flag("overwrite"),
         types=_types(section),
         partitions=section.number("partitions", 1, MOST_PARTITIONS),
@@ -127,24 +103,11 @@ def _check_mode(section: Section, mode: Mode) -> None:
             raise wrong(section.spot, f"the key {key!r} is missing: mode {mode} needs it")
 
 
-def _columns(section: Section) -> dict[str, str]:
-    """The new columns of add-columns and their SQL."""
-    below = section.table("columns", None)
-    if below is None:
-        return {}
-    if not below.names():
-        raise wrong(below.spot, 'takes at least one column: name = "SQL"')
-    return {name: below.needed_expression(name) for name in below.names()}
-
-
 def _on_conflict(section: Section) -> OnConflict:
     """A word, or columns and their SQL."""
     if not isinstance(section.value("on_conflict"), dict):
         return section.choice("on_conflict", ON_CONFLICT) or FAIL
-    below = section.needed_table("on_conflict", None)
-    if not below.names():
-        raise wrong(below.spot, 'takes a word, or at least one column: name = "SQL"')
-    return {name: below.needed_expression(name) for name in below.names()}
+    return section.expressions("on_conflict", "takes a word, or")
 
 
 def _indices(section: Section) -> tuple[TargetIndex, ...]:
@@ -158,14 +121,12 @@ def _indices(section: Section) -> tuple[TargetIndex, ...]:
 
 
 def _index(section: Section) -> TargetIndex:
-    column, kind = section.needed_text("column"), section.text("kind")
-    with errors_at(section.spot.at("kind")):
-        kind = None if kind is None else index_kind(kind)
+    column = section.needed_text("column")
     return TargetIndex(
         section.text("name") or f"{column}_idx",
         column,
         section.spot,
-        kind,
+        section.text("kind", index_kind),
         section.text("metric"),
         section.number("partitions", 1, _MOST_INDEX_PARTITIONS),
         section.number("sub_vectors", 1, _MOST_INDEX_PARTITIONS),
