@@ -9,8 +9,9 @@ commits only that a line of the graph may begin with a hash is known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lancewood.pipeline.report.markup import Child, Html, counted, element, joined, path
 
@@ -23,6 +24,8 @@ _PLOT_WIDTH, _PLOT_HEIGHT, _EDGE = 240, 56, 5
 @dataclass(frozen=True, slots=True)
 class ReportColumn:
     name: str
+    cell: Callable[[Any], Child]
+    """What a row says here of the thing that it is about."""
     kind: str = "text"
     """``text``, or a class of the style: ``number``, ``wide`` for long texts, ``drawing``, …"""
 
@@ -34,30 +37,23 @@ def section(title: str, note: str | None, *children: Child) -> Html:
     return element("section", element("div", heading, text, class_="head"), *children)
 
 
-def table(
-    caption: str, columns: Sequence[ReportColumn], rows: Iterable[Sequence[Child]], *, more: int = 0
-) -> Html:
-    """A table whose first cells name the rows; says how many rows are not shown."""
-    heads = [element("th", each.name, scope="col", class_=_class(each)) for each in columns]
-    body = [element("tr", *_cells(columns, row)) for row in rows]
+def table(caption: str, columns: Sequence[ReportColumn], things: Sequence[Any], most: int) -> Html:
+    """A table with a row for each of the first ``most`` things, which the first cell names; says
+    how many are left out."""
+    classes = [None if each.kind == "text" else each.kind for each in columns]
+    styled = list(zip(columns, classes, strict=True))
+    heads = [element("th", each.name, scope="col", class_=style) for each, style in styled]
+    body = []
+    for thing in things[:most]:
+        (first, style), *others = styled
+        name = first.cell(thing)
+        cells = [element("th", name, scope="row", class_=style, data_name=first.name)]
+        for each, style in others:
+            cells.append(element("td", each.cell(thing), class_=style, data_name=each.name))
+        body.append(element("tr", *cells))
     head = element("thead", element("tr", *heads))
     whole = element("table", element("caption", caption), head, element("tbody", *body))
-    return joined(scrolled(whole, caption), not_shown(more, "row"))
-
-
-def _cells(columns: Sequence[ReportColumn], row: Sequence[Child]) -> list[Html]:
-    (first, name), *others = zip(columns, row, strict=True)
-    return [
-        element("th", name, scope="row", class_=_class(first), data_name=first.name),
-        *(
-            element("td", value, class_=_class(column), data_name=column.name)
-            for column, value in others
-        ),
-    ]
-
-
-def _class(column: ReportColumn) -> str | None:
-    return None if column.kind == "text" else column.kind
+    return joined(scrolled(whole, caption), not_shown(len(things) - most, "row"))
 
 
 def scrolled(child: Html, label: str) -> Html:
@@ -198,7 +194,11 @@ _COMMIT = re.compile(r"((?:commit )?)([0-9a-f]{7,64})(?![0-9a-f])( \([^()]*\))?(
 
 def commit_graph(lines: Sequence[str], commit: str | None) -> Html:
     """The drawing and its texts; the line of ``commit`` stands out."""
-    parts = [_gutter_and_text(each) for each in lines[:MOST_LINES]]
+    parts = []
+    for line in lines[:MOST_LINES]:
+        found = _PARTS.fullmatch(line)
+        assert found is not None, "any text is a gutter, which may be empty, and the rest"
+        parts.append((found[1], found[2]))
     rows = [element("li", *_words(text), class_=_row_class(text, commit)) for _, text in parts]
     heights = [_ROW if text else _THIN for _, text in parts]
     drawing = _drawing([gutter[:_MOST_COLUMNS].rstrip() for gutter, _ in parts], heights)
@@ -208,18 +208,8 @@ def commit_graph(lines: Sequence[str], commit: str | None) -> Html:
 def _row_class(text: str, commit: str | None) -> str | None:
     if not text:
         return "thin"
-    return "this" if _is_of(commit, text) else None
-
-
-def _gutter_and_text(line: str) -> tuple[str, str]:
-    found = _PARTS.fullmatch(line)
-    assert found is not None, "any text is a gutter, which may be empty, and the rest"
-    return found[1], found[2]
-
-
-def _is_of(commit: str | None, text: str) -> bool:
     found = _COMMIT.fullmatch(text)
-    return bool(commit and found and commit.startswith(found[2]))
+    return "this" if commit and found and commit.startswith(found[2]) else None
 
 
 def _words(text: str) -> list[Html]:

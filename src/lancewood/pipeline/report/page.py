@@ -27,7 +27,6 @@ from lancewood.pipeline.report.sections import (
     sources_section,
     stages_section,
     summary_section,
-    title_of,
 )
 
 _ICON = (
@@ -262,38 +261,30 @@ _SECTIONS = (
 
 def page(facts: RunFacts) -> str:
     """The whole file, to be written as UTF-8."""
-    body = element(
-        "body",
-        element("main", summary_section(facts), *(each(facts) for each in _SECTIONS)),
-        _footer(facts),
-    )
+    kept = (code(facts.folder), " has this report, and report.json with every figure.")
+    footer = element("footer", *(kept if facts.folder else ("Written by Lancewood.",)))
+    sections = [each(facts) for each in (summary_section, *_SECTIONS)]
+    body = element("body", element("main", *sections), footer)
     html = element("html", _head(facts), body, lang="en")
     return f"<!doctype html>\n{html}\n"
 
 
 def _head(facts: RunFacts) -> Html:
     found = verdict(facts)
+    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{digest}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
     icon = "data:image/svg+xml," + quote(_ICON.replace("COLOUR", _ICON_COLOURS[found.tone]))
     return element(
         "head",
         element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_policy()),
+        element("meta", http_equiv="Content-Security-Policy", content=Html(policy)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="referrer", content="no-referrer"),
-        element("title", title_of(facts, found)),
+        element("title", f"{found.title} · {facts.pipeline} {facts.run}"),
         element("link", rel="icon", href=Html(icon)),
         element("style", Html(STYLE)),
     )
-
-
-def _policy() -> Html:
-    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-    style = f"style-src 'sha256-{digest}'"
-    rest = "img-src data:; base-uri 'none'; form-action 'none'"
-    return Html(f"default-src 'none'; {style}; {rest}")
-
-
-def _footer(facts: RunFacts) -> Html:
-    kept = (code(facts.folder), " has this report, and report.json with every figure.")
-    return element("footer", *(kept if facts.folder else ("Written by Lancewood.",)))

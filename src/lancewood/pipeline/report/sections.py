@@ -8,6 +8,8 @@ commits, parameters, what to do next.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from operator import itemgetter
 
 from lancewood.pipeline.report.facts import (
     CheckFacts,
@@ -37,7 +39,6 @@ from lancewood.pipeline.report.layout import (
 )
 from lancewood.pipeline.report.lines import (
     CHANGES,
-    RunVerdict,
     Tone,
     checks_text,
     index_changes,
@@ -80,13 +81,17 @@ _MARKS = {
 def summary_section(facts: RunFacts) -> Html:
     """The verdict and its figures; an error, if there was one."""
     found = verdict(facts)
+    error = None
+    if facts.error is not None:
+        error = element("pre", several_lines(facts.error, _MOST_ERROR), class_="error", tabindex=0)
     return element(
         "header",
         element("p", element("b", facts.pipeline), " · run ", code(facts.run), class_="over"),
         element("h1", mark(found.tone), element("span", found.title)),
-        element("p", *_spaced(found.sentences), class_="lead"),
+        # Apart from each other: one that names something very long leaves room for the others.
+        element("p", *(joined(each, " ") for each in found.sentences), class_="lead"),
         _why(facts),
-        _error(facts),
+        error,
         _figures(facts),
         _where(facts),
         class_=f"verdict {found.tone}",
@@ -105,16 +110,6 @@ def mark(tone: Tone) -> Html:
     )
 
 
-def title_of(facts: RunFacts, found: RunVerdict) -> str:
-    """What a tab of a browser shows."""
-    return f"{found.title} · {facts.pipeline} {facts.run}"
-
-
-def _spaced(sentences: tuple[str, ...]) -> list[Html]:
-    """Apart from each other: one that names something very long leaves room for the others."""
-    return [joined(each, " ") for each in sentences]
-
-
 def _why(facts: RunFacts) -> Html | None:
     """The first checks that did not hold, each with a link to its details below."""
     bad = not_passed(facts.checks)
@@ -131,12 +126,6 @@ def _why(facts: RunFacts) -> Html | None:
     more = len(bad) - len(parts)
     rest = element("li", f"and {more:,} more") if more else None
     return element("ul", *parts, rest, class_="why")
-
-
-def _error(facts: RunFacts) -> Html | None:
-    if facts.error is None:
-        return None
-    return element("pre", several_lines(facts.error, _MOST_ERROR), class_="error", tabindex=0)
 
 
 def _figures(facts: RunFacts) -> Html:
@@ -160,12 +149,10 @@ def _figures(facts: RunFacts) -> Html:
 
 
 def _where(facts: RunFacts) -> Html:
-    commit = None
-    if facts.commit is not None:
-        commit = element("code", short_hash(facts.commit), title=facts.commit)
-    base = None
-    if facts.base_commit is not None:
-        base = element("code", short_hash(facts.base_commit), title=facts.base_commit)
+    commit, base = (
+        None if each is None else element("code", short_hash(each), title=each)
+        for each in (facts.commit, facts.base_commit)
+    )
     attempts = f" ({counted(facts.attempts, 'attempt')})" if facts.attempts > 1 else ""
     return pairs(
         [
@@ -184,14 +171,6 @@ def _where(facts: RunFacts) -> Html:
 _MOST_PLOTS, _MOST_RUNS = 24, 60
 _MOST_PAIRS, _MOST_COMMANDS = 100, 20
 _MOST_STAGES = 100
-_STAGE_COLUMNS = (
-    ReportColumn("stage"),
-    ReportColumn("time", "number"),
-    ReportColumn("from beginning to end of the run", "drawing long"),
-    ReportColumn("rows", "number"),
-    ReportColumn("files", "number"),
-    ReportColumn("size", "number"),
-)
 
 
 def stages_section(facts: RunFacts) -> Html | None:
@@ -200,20 +179,22 @@ def stages_section(facts: RunFacts) -> Html | None:
         return None
     spans = list(_spans(facts.stages))
     whole = max(facts.seconds, *(end for _, _, end in spans))
-    rows: list[list[Child]] = [
-        [
-            _name(stage),
-            duration(stage.seconds),
-            span_bar("bad" if stage.is_failed else "span", begin, end, whole),
-            count(stage.rows),
-            count(stage.files),
-            UNKNOWN if stage.bytes is None else size(stage.bytes),
-        ]
-        for stage, begin, end in spans[:_MOST_STAGES]
+    columns = [
+        ReportColumn("stage", lambda each: _name(each[0])),
+        ReportColumn("time", lambda each: duration(each[0].seconds), "number"),
+        ReportColumn("from beginning to end of the run", partial(_span, whole), "drawing long"),
+        ReportColumn("rows", lambda each: count(each[0].rows), "number"),
+        ReportColumn("files", lambda each: count(each[0].files), "number"),
+        ReportColumn("size", lambda each: size(each[0].bytes), "number"),
     ]
     note = f"{counted(len(spans), 'stage')} in {duration(facts.seconds)}"
-    text = table("Stages", _STAGE_COLUMNS, rows, more=len(spans) - len(rows))
+    text = table("Stages", columns, spans, _MOST_STAGES)
     return section("Where the time went", note, text)
+
+
+def _span(whole: float, stage: tuple[StageFacts, float, float]) -> Html:
+    facts, begin, end = stage
+    return span_bar("bad" if facts.is_failed else "span", begin, end, whole)
 
 
 def _name(stage: StageFacts) -> Html:
@@ -272,8 +253,7 @@ def history_section(facts: RunFacts) -> Html | None:
     """The newest commits of the branch; None before the first."""
     if not facts.graph:
         return None
-    drawn = commit_graph(facts.graph, facts.commit)
-    box = scrolled(drawn, "Commit graph")
+    box = scrolled(commit_graph(facts.graph, facts.commit), "Commit graph")
     more = not_shown(len(facts.graph) - MOST_LINES, "line")
     return section("History", f"newest commits of {facts.branch}", box, more)
 
@@ -317,46 +297,30 @@ _KINDS = (
 )
 _MOST_REASONS, _MOST_CHARACTERS = 20, 600
 _ON_THE_BRANCH = (Ending.CHECKS_FAILED, Ending.TOO_MANY_BAD_ROWS)
-_REASON_COLUMNS = (
-    ReportColumn("source or step"),
-    ReportColumn("reason", "wide"),
-    ReportColumn("rows", "number"),
-    ReportColumn("compared", "drawing"),
-)
 
 
 def sources_section(facts: RunFacts) -> Html | None:
     """The sources, and how much was read of each; None if there are none."""
     if not facts.sources:
         return None
+    since = ReportColumn("new since", lambda each: each.since or "everything", "since")
     has_since = any(each.since is not None for each in facts.sources)
     columns = [
-        ReportColumn("source"),
-        ReportColumn("kind"),
-        ReportColumn("rows", "number"),
-        ReportColumn("files", "number"),
-        ReportColumn("size", "number"),
-        *([ReportColumn("new since", "since")] if has_since else []),
-        ReportColumn("where", "wide"),
+        ReportColumn("source", lambda each: each.name),
+        ReportColumn("kind", lambda each: element("span", each.kind, class_="kind")),
+        ReportColumn("rows", lambda each: count(each.rows), "number"),
+        ReportColumn("files", _files, "number"),
+        ReportColumn("size", lambda each: size(each.bytes), "number"),
+        *([since] if has_since else []),
+        ReportColumn("where", lambda each: code(each.where), "wide"),
     ]
-    rows = [_source_row(each, has_since=has_since) for each in facts.sources[:_MOST_SOURCES]]
-    more = len(facts.sources) - len(rows)
-    return section("What came in", _sources_note(facts), table("Sources", columns, rows, more=more))
+    text = table("Sources", columns, facts.sources, _MOST_SOURCES)
+    return section("What came in", _sources_note(facts), text)
 
 
-def _source_row(source: SourceFacts, *, has_since: bool) -> list[Child]:
-    since: list[Child] = [source.since or "everything"] if has_since else []
-    return [
-        source.name,
-        element("span", source.kind, class_="kind"),
-        count(source.rows),
-        f"{count(source.files)}, {source.passed_over:,} passed over"
-        if source.passed_over
-        else count(source.files),
-        size(source.bytes),
-        *since,
-        code(source.where),
-    ]
+def _files(source: SourceFacts) -> str:
+    passed_over = f", {source.passed_over:,} passed over" if source.passed_over else ""
+    return f"{count(source.files)}{passed_over}"
 
 
 def _sources_note(facts: RunFacts) -> str:
@@ -374,56 +338,49 @@ def changes_section(facts: RunFacts) -> Html | None:
     """The targets in the order in which they were written; None if there are none."""
     if not facts.targets:
         return None
+    replaced = ReportColumn("replaced", lambda each: _amount("delete", each.replaced), "number")
     has_replaced = any(each.replaced is not None for each in facts.targets)
     columns = [
-        ReportColumn("table"),
-        ReportColumn("mode"),
-        ReportColumn("rows before → after", "number pair"),
-        ReportColumn("of the table", "drawing"),
-        ReportColumn("inserted", "number"),
-        ReportColumn("updated", "number"),
-        ReportColumn("deleted", "number"),
-        *([ReportColumn("replaced", "number")] if has_replaced else []),
-        ReportColumn("files", "number"),
-        ReportColumn("size", "number"),
-        ReportColumn("version", "number"),
-        ReportColumn("time", "number"),
+        ReportColumn("table", _table_cell),
+        ReportColumn("mode", _mode_cell),
+        ReportColumn("rows before → after", _before_after, "number pair"),
+        ReportColumn("of the table", lambda each: parts_bar(_parts(each)), "drawing"),
+        ReportColumn("inserted", lambda each: _amount("insert", each.inserted), "number"),
+        ReportColumn("updated", lambda each: _amount("update", each.updated), "number"),
+        ReportColumn("deleted", lambda each: _amount("delete", each.deleted), "number"),
+        *([replaced] if has_replaced else []),
+        ReportColumn("files", lambda each: count(each.files), "number"),
+        ReportColumn("size", lambda each: size(each.bytes), "number"),
+        ReportColumn("version", lambda each: count(each.version), "number"),
+        ReportColumn("time", lambda each: duration(each.seconds), "number"),
     ]
-    rows = [_change_row(each, has_replaced=has_replaced) for each in facts.targets[:_MOST_TABLES]]
-    more = len(facts.targets) - len(rows)
     tables = counted(len({each.table for each in facts.targets}), "table")
     done = is_published(facts)
     note = tables if done else f"{tables}, not published"
     title = "What changed" if done else "What would change"
-    return section(title, note, table("Tables", columns, rows, more=more), legend(_KINDS))
+    text = table("Tables", columns, facts.targets, _MOST_TABLES)
+    return section(title, note, text, legend(_KINDS))
 
 
-def _change_row(target: TargetFacts, *, has_replaced: bool) -> list[Child]:
-    replaced = [_amount("delete", target.replaced)] if has_replaced else []
-    return [
-        joined(
-            element("span", target.table),
-            _names("new columns", target.columns_added),
-            *(_names(what, names) for what, names in index_changes(target)),
-        ),
-        joined(element("span", target.mode, class_="kind"), _left_out(target.duplicates)),
-        _before_after(target),
-        parts_bar(_parts(target)),
-        _amount("insert", target.inserted),
-        _amount("update", target.updated),
-        _amount("delete", target.deleted),
-        *replaced,
-        count(target.files),
-        size(target.bytes),
-        count(target.version),
-        duration(target.seconds),
-    ]
+def _table_cell(target: TargetFacts) -> Html:
+    return joined(
+        element("span", target.table),
+        _names("new columns", target.columns_added),
+        *(_names(what, names) for what, names in index_changes(target)),
+    )
+
+
+def _mode_cell(target: TargetFacts) -> Html:
+    left_out = None
+    if target.duplicates:
+        text = f"{counted(target.duplicates, 'duplicate')} left out"
+        left_out = element("span", text, class_="below")
+    return joined(element("span", target.mode, class_="kind"), left_out)
 
 
 def _before_after(target: TargetFacts) -> Html:
     before = element("span", "new" if target.rows_before is None else count(target.rows_before))
-    after = element("b", count(target.rows_after))
-    return joined(before, " → ", after)
+    return joined(before, " → ", element("b", count(target.rows_after)))
 
 
 def _names(what: str, names: tuple[str, ...]) -> Html | None:
@@ -434,12 +391,6 @@ def _names(what: str, names: tuple[str, ...]) -> Html | None:
     more = len(names) - _MOST_COLUMNS
     rest = f" and {more:,} more" if more > 0 else None
     return element("span", what, *apart, rest, class_="below")
-
-
-def _left_out(duplicates: int | None) -> Html | None:
-    if not duplicates:
-        return None
-    return element("span", f"{counted(duplicates, 'duplicate')} left out", class_="below")
 
 
 def _amount(kind: str, number: int | None) -> Html:
@@ -465,15 +416,18 @@ def quarantine_section(facts: RunFacts) -> Html | None:
             "Bad rows", _bad_rows_note(found), element("p", "No row was bad.", class_="quiet")
         )
     most = max((number for _, _, number in found.by_reason), default=0)
-    rows: list[list[Child]] = [
-        [origin, reason, count(number), amount_bar("warn", number, most)]
-        for origin, reason, number in found.by_reason[:_MOST_REASONS]
+    columns = [
+        ReportColumn("source or step", itemgetter(0)),
+        ReportColumn("reason", itemgetter(1), "wide"),
+        ReportColumn("rows", lambda each: count(each[2]), "number"),
+        ReportColumn("compared", lambda each: amount_bar("warn", each[2], most), "drawing"),
     ]
     location: list[Child] = [element("code", found.table)]
     if facts.ending in _ON_THE_BRANCH and not facts.batches:
         location += [" on the branch ", element("code", facts.run_branch)]
     kept = element("p", "They are kept in ", *location, ".", class_="quiet")
-    text = table("Reasons", _REASON_COLUMNS, rows) if rows else None
+    reasons = found.by_reason[:_MOST_REASONS]
+    text = table("Reasons", columns, reasons, _MOST_REASONS) if reasons else None
     return section("Bad rows", _bad_rows_note(found), kept, text, _sample(found))
 
 
@@ -482,15 +436,19 @@ def _sample(found: QuarantineFacts) -> Html | None:
     if not found.sample:
         return None
     has_file = any(file for _, _, file, _, _ in found.sample)
-    locations = [ReportColumn("file", "wide"), ReportColumn("line", "number")] if has_file else []
-    row = ReportColumn("row", "value whole")
-    columns = [ReportColumn("source or step"), ReportColumn("reason", "wide"), *locations, row]
-    rows: list[list[Child]] = []
-    for origin, reason, file, line, record in found.sample[:_MOST_REASONS]:
-        location: list[Child] = [code(file), line or UNKNOWN] if has_file else []
-        rows.append([origin, reason, *location, data(record, _MOST_CHARACTERS)])
+    locations = [
+        ReportColumn("file", lambda each: code(each[2]), "wide"),
+        ReportColumn("line", lambda each: each[3] or UNKNOWN, "number"),
+    ]
+    columns = [
+        ReportColumn("source or step", itemgetter(0)),
+        ReportColumn("reason", itemgetter(1), "wide"),
+        *(locations if has_file else []),
+        ReportColumn("row", lambda each: data(each[4], _MOST_CHARACTERS), "value whole"),
+    ]
+    rows = found.sample[:_MOST_REASONS]
     shown = f"{len(rows):,} of {counted(found.rows, 'bad row')}"
-    return element("div", table(shown, columns, rows), class_="sample")
+    return element("div", table(shown, columns, rows, _MOST_REASONS), class_="sample")
 
 
 def _bad_rows_note(found: QuarantineFacts) -> str:
@@ -505,12 +463,6 @@ def _bad_rows_note(found: QuarantineFacts) -> str:
 _MOST_NOT_PASSED, _MOST_PASSED, _MOST_SAMPLES = 100, 200, 20
 _MOST_ROWS, _MOST_FIGURES, _MOST_VALUE, _MOST_ASKED = 10, 12, 80, 1_000
 _PASSED_OPEN = 25
-_CHECK_COLUMNS = (
-    ReportColumn("check"),
-    ReportColumn("what must hold", "wide"),
-    ReportColumn("found", "wide"),
-    ReportColumn("time", "number beside"),
-)
 
 
 def checks_section(facts: RunFacts) -> Html | None:
@@ -555,39 +507,40 @@ def _failing_rows(check: CheckFacts) -> Html | None:
     if not check.sample or not check.columns:
         return None
     names = check.columns[:_MOST_FIGURES]
-    columns = [ReportColumn(data(each, _MOST_VALUE), "value") for each in names]
-    rows: list[list[Child]] = [
-        [data(each, _MOST_VALUE) for each in _filled(row, len(names))]
-        for row in check.sample[:_MOST_ROWS]
+    columns = [
+        ReportColumn(data(each, _MOST_VALUE), partial(_value, at), "value")
+        for at, each in enumerate(names)
     ]
+    rows = check.sample[:_MOST_ROWS]
     caption = f"{len(rows):,} of {check.failing_rows:,} failing rows"
     left_out = len(check.columns) - len(names)
     if left_out > 0:
         caption += f", {len(names)} of {len(check.columns):,} columns"
-    return table(caption, columns, rows)
+    return table(caption, columns, rows, _MOST_ROWS)
 
 
-def _filled(row: tuple[str, ...], width: int) -> tuple[str, ...]:
-    return (*row[:width], *[""] * (width - len(row)))
+def _value(at: int, row: tuple[str, ...]) -> Html:
+    return data(row[at] if at < len(row) else "", _MOST_VALUE)
+
+
+def _passed_name(check: CheckFacts) -> Html:
+    name = element("span", path(check.name))
+    return element("span", mark(Tone.GOOD), name, class_="marked")
 
 
 def _passed(checks: list[CheckFacts]) -> Html | None:
     passed = [each for each in checks if each.is_passed]
     if not passed:
         return None
-    rows: list[list[Child]] = [
-        [
-            element("span", mark(Tone.GOOD), element("span", path(each.name)), class_="marked"),
-            _asked(each.asked),
-            each.found,
-            duration(each.seconds),
-        ]
-        for each in passed[:_MOST_PASSED]
+    columns = [
+        ReportColumn("check", _passed_name),
+        ReportColumn("what must hold", lambda each: _asked(each.asked), "wide"),
+        ReportColumn("found", lambda each: each.found, "wide"),
+        ReportColumn("time", lambda each: duration(each.seconds), "number beside"),
     ]
-    more = len(passed) - len(rows)
     return element(
         "details",
         element("summary", f"{len(passed):,} passed"),
-        table("Checks that passed", _CHECK_COLUMNS, rows, more=more),
+        table("Checks that passed", columns, passed, _MOST_PASSED),
         open="" if len(passed) <= _PASSED_OPEN else None,
     )
