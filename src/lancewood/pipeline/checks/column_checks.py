@@ -8,9 +8,9 @@ have, the key is kept, and how many rows have it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -21,9 +21,7 @@ from lancewood.pipeline.checks.kind import (
     CheckWork,
     Finding,
     find_failing,
-    gather,
     in_table,
-    of_rows,
 )
 from lancewood.pipeline.checks.tables import (
     CheckedTable,
@@ -43,7 +41,6 @@ from lancewood.pipeline.definition.model import (
 )
 from lancewood.pipeline.definition.names import described, wrong
 from lancewood.pipeline.frames.refusals import refused_at
-from lancewood.pipeline.report.markup import counted
 from lancewood.table import check_where
 
 if TYPE_CHECKING:
@@ -53,21 +50,34 @@ _HOW_OFTEN = "rows"
 _MOST_VALUES = 10
 
 
+Failing: TypeAlias = "Callable[[CheckWork, Any, CheckedTable], DataFrame]"
+"""The frame of the rows that fail a check of a table."""
+
+
+def _judge(failing: Failing) -> Callable[[CheckWork, Any], Finding]:
+    def judge(work: CheckWork, check: Any) -> Finding:
+        relation = work.now(check.table, check.spot)
+        weight = _how_often(check) if isinstance(check, UniqueCheck) else None
+        return find_failing(work, relation, lambda: failing(work, check, relation), weight)
+
+    return judge
+
+
+def _plan(failing: Failing, key: str) -> Callable[[CheckWork, Any], None]:
+    """Plan a check of a table whose columns are under a key."""
+
+    def plan(work: CheckWork, check: Any) -> None:
+        relation, spot = work.now(check.table, check.spot), check.spot.at(key)
+        check_columns(relation, check.columns, spot)
+        with refused_at(spot, work.pipeline):
+            _ = failing(work, check, relation).schema
+
+    return plan
+
+
 def _not_null_asked(check: NotNullCheck) -> str:
     are = "is" if len(check.columns) == 1 else "are"
     return f"{in_table(check.table, check.columns)} {are} never null"
-
-
-def _plan_not_null(work: CheckWork, check: NotNullCheck) -> None:
-    relation = work.now(check.table, check.spot)
-    check_columns(relation, check.columns, check.spot.at("not_null"))
-    with refused_at(check.spot.at("not_null"), work.pipeline):
-        _ = _not_null_failing(work, check, relation).schema
-
-
-def _judge_not_null(work: CheckWork, check: NotNullCheck) -> Finding:
-    relation = work.now(check.table, check.spot)
-    return find_failing(work, relation, lambda: _not_null_failing(work, check, relation))
 
 
 def _not_null_failing(work: CheckWork, check: NotNullCheck, relation: CheckedTable) -> DataFrame:
@@ -75,39 +85,19 @@ def _not_null_failing(work: CheckWork, check: NotNullCheck, relation: CheckedTab
     return relation.rows(work.spark, identifying_columns(relation, check.columns), where)
 
 
-NOT_NULL = CheckKind("not null", _not_null_asked, _plan_not_null, _judge_not_null)
+NOT_NULL = CheckKind(
+    "not null", _not_null_asked, _plan(_not_null_failing, "not_null"), _judge(_not_null_failing)
+)
 
 
 def _unique_asked(check: UniqueCheck) -> str:
     return f"{in_table(check.table, check.columns)} is unique; nulls do not count"
 
 
-def _plan_unique(work: CheckWork, check: UniqueCheck) -> None:
-    relation = work.now(check.table, check.spot)
-    check_columns(relation, check.columns, check.spot.at("unique"))
-    with refused_at(check.spot.at("unique"), work.pipeline):
-        _ = _unique_failing(work, check, relation).schema
-
-
-def _judge_unique(work: CheckWork, check: UniqueCheck) -> Finding:
-    relation = work.now(check.table, check.spot)
-    total = relation.count()
-    if not total:
-        return Finding(True, of_rows(0, 0))
-    found = gather(
-        _unique_failing(work, check, relation), work.pipeline.kept_rows, _how_often(check)
-    )
-    text = of_rows(found.weight, total)
-    if found.rows:
-        text = f"{text} have {counted(found.rows, 'key')} that others have, too"
-    return Finding(not found.rows, text, found.weight, found)
-
-
 def _unique_failing(work: CheckWork, check: UniqueCheck, relation: CheckedTable) -> DataFrame:
     from pyspark.sql import functions
 
-    where = " AND ".join(f"{quoted(each)} IS NOT NULL" for each in check.columns)
-    rows = relation.rows(work.spark, check.columns, where)
+    rows = relation.rows(work.spark, check.columns, _have_values(check.columns))
     how_often = _how_often(check)
     keys = rows.groupBy(*rows.columns).agg(functions.count("*").alias(how_often))
     return keys.where(functions.col(how_often) > 1)
@@ -121,7 +111,9 @@ def _how_often(check: UniqueCheck) -> str:
     return name
 
 
-UNIQUE = CheckKind("unique", _unique_asked, _plan_unique, _judge_unique)
+UNIQUE = CheckKind(
+    "unique", _unique_asked, _plan(_unique_failing, "unique"), _judge(_unique_failing)
+)
 
 
 def _accepted_asked(check: AcceptedCheck) -> str:
@@ -169,11 +161,6 @@ def _check_kind(value: object, kind: pa.DataType) -> None:
         raise InvalidInputError(f"{value!r} is no value of {kind}")
 
 
-def _judge_accepted(work: CheckWork, check: AcceptedCheck) -> Finding:
-    relation = work.now(check.table, check.spot)
-    return find_failing(work, relation, lambda: _accepted_failing(work, check, relation))
-
-
 def _accepted_failing(work: CheckWork, check: AcceptedCheck, relation: CheckedTable) -> DataFrame:
     columns = identifying_columns(relation, [check.column])
     return relation.rows(work.spark, columns, _none_of(check, check.values), check.values)
@@ -183,7 +170,7 @@ def _none_of(check: AcceptedCheck, values: Sequence[object]) -> str:
     return f"{quoted(check.column)} NOT IN ({', '.join('?' * len(values))})"
 
 
-ACCEPTED = CheckKind("accepted", _accepted_asked, _plan_accepted, _judge_accepted)
+ACCEPTED = CheckKind("accepted", _accepted_asked, _plan_accepted, _judge(_accepted_failing))
 
 
 def _reference_asked(check: ReferenceCheck) -> str:
@@ -192,7 +179,7 @@ def _reference_asked(check: ReferenceCheck) -> str:
 
 
 def _plan_reference(work: CheckWork, check: ReferenceCheck) -> None:
-    relation, other = _both_tables(work, check)
+    relation, other = work.now(check.table, check.spot), _other_table(work, check)
     below = check.spot.at("references", "columns")
     check_columns(relation, check.columns, check.spot.at("columns"))
     check_columns(other, check.other_columns, below)
@@ -209,38 +196,25 @@ def _plan_reference(work: CheckWork, check: ReferenceCheck) -> None:
                 f"{check.table}.{name}, which is {one.simpleString()}",
             )
     with refused_at(check.spot.at("columns"), work.pipeline):
-        _ = _reference_failing(work, check, relation, other).schema
+        _ = _reference_failing(work, check, relation).schema
 
 
-def _judge_reference(work: CheckWork, check: ReferenceCheck) -> Finding:
-    relation, other = _both_tables(work, check)
-    return find_failing(work, relation, lambda: _reference_failing(work, check, relation, other))
+def _other_table(work: CheckWork, check: ReferenceCheck) -> CheckedTable:
+    return work.relations.now(check.other, check.spot.at("references", "table"))
 
 
-def _both_tables(work: CheckWork, check: ReferenceCheck) -> tuple[CheckedTable, CheckedTable]:
-    return (
-        work.now(check.table, check.spot),
-        work.relations.now(check.other, check.spot.at("references", "table")),
-    )
-
-
-def _reference_failing(
-    work: CheckWork, check: ReferenceCheck, relation: CheckedTable, other: CheckedTable
-) -> DataFrame:
+def _reference_failing(work: CheckWork, check: ReferenceCheck, relation: CheckedTable) -> DataFrame:
+    other = _other_table(work, check)
     columns = key_columns(relation, check.columns, work.pipeline)
     rows = relation.rows(work.spark, columns, _have_values(check.columns))
     referred = other.rows(work.spark, check.other_columns, _have_values(check.other_columns))
     named = zip(check.columns, check.other_columns, strict=True)
-    pairs = [rows[_escaped(own)] == referred[_escaped(theirs)] for own, theirs in named]
+    pairs = [rows[f"`{own}`"] == referred[f"`{theirs}`"] for own, theirs in named]
     return rows.join(referred, reduce(lambda one, two: one & two, pairs), "left_anti")
 
 
 def _have_values(columns: tuple[str, ...]) -> str:
     return " AND ".join(f"{quoted(each)} IS NOT NULL" for each in columns)
-
-
-def _escaped(column: str) -> str:
-    return f"`{column}`"
 
 
 def _family(kind: Any) -> str:
@@ -250,4 +224,4 @@ def _family(kind: Any) -> str:
     return "number" if isinstance(kind, NumericType) else str(kind.simpleString())
 
 
-REFERENCES = CheckKind("references", _reference_asked, _plan_reference, _judge_reference)
+REFERENCES = CheckKind("references", _reference_asked, _plan_reference, _judge(_reference_failing))

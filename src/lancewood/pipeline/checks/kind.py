@@ -94,26 +94,29 @@ class CheckKind:
     """Run the check, with at most one Spark job."""
 
 
-def of_rows(failing: int, total: int) -> str:
-    """``3 of 1,204 rows``."""
-    return f"{failing:,} of {counted(total, 'row')}"
-
-
 def in_table(table: str, columns: tuple[str, ...]) -> str:
     """Columns as people write them: ``photos.id``, ``labels (photo, label)``."""
     return f"{table}.{columns[0]}" if len(columns) == 1 else f"{table} ({', '.join(columns)})"
 
 
 def find_failing(
-    work: CheckWork, relation: CheckedTable, failing: Callable[[], DataFrame]
+    work: CheckWork,
+    relation: CheckedTable,
+    failing: Callable[[], DataFrame],
+    weight: str | None = None,
 ) -> Finding:
     """Count the failing rows and keep some; ``failing`` makes their frame. An empty table passes
-    without being read."""
+    without being read. With ``weight`` the rows of the frame are keys, and it says how many rows of
+    the table have each."""
     total = relation.count()
     if not total:
-        return Finding(True, of_rows(0, 0))
-    found = gather(failing(), work.pipeline.kept_rows)
-    return Finding(not found.rows, of_rows(found.rows, total), found.rows, found)
+        return Finding(True, "0 of 0 rows")
+    found = gather(failing(), work.pipeline.kept_rows, weight)
+    rows = found.rows if weight is None else found.weight
+    text = f"{rows:,} of {counted(total, 'row')}"
+    if weight is not None and found.rows:
+        text = f"{text} have {counted(found.rows, 'key')} that others have, too"
+    return Finding(not found.rows, text, rows, found)
 
 
 def gather(frame: DataFrame, most_rows: int, weight: str | None = None) -> Gathered:

@@ -52,7 +52,7 @@ def percent(share: float | Fraction) -> str:
     return f"{float(share) * 100:.3g} %" if share < 10 else f"{float(share) * 100:,.0f} %"
 
 
-def _plan_rows(work: CheckWork, check: RowsCheck) -> None:
+def _plan(work: CheckWork, check: RowsCheck | SchemaCheck) -> None:
     work.now(check.table, check.spot)
 
 
@@ -68,8 +68,10 @@ def judge_counts(check: RowsCheck, now: int, before: int | None) -> Finding:
         check.most is None or now <= check.most
     )
     text = counted(now, "row")
-    if not is_within:
-        text += _beyond(check, now)
+    if check.least is not None and now < check.least:
+        text += f", fewer than {check.least:,}"
+    elif not is_within:
+        text += f", more than {check.most:,}"
     is_asked = check.least_change is not None or check.most_change is not None
     if not before:
         if is_asked and is_within:
@@ -78,30 +80,18 @@ def judge_counts(check: RowsCheck, now: int, before: int | None) -> Finding:
         return Finding(is_within, text)
     change = Fraction(now - before, before)
     if is_asked:
-        is_within = is_within and _is_between(change, check)
-    return Finding(is_within, f"{text}, {_change_text(change)} before")
+        # Through the text, so that -0.1 is a tenth and not the number beside it that a float is.
+        least, most = (
+            None if each is None else Fraction(repr(each))
+            for each in (check.least_change, check.most_change)
+        )
+        is_between = (least is None or change >= least) and (most is None or change <= most)
+        is_within = is_within and is_between
+    more = f"{percent(abs(change))} {'more' if change > 0 else 'fewer'} than"
+    return Finding(is_within, f"{text}, {more if change else 'as many as'} before")
 
 
-def _beyond(check: RowsCheck, now: int) -> str:
-    if check.least is not None and now < check.least:
-        return f", fewer than {check.least:,}"
-    return f", more than {check.most:,}"
-
-
-def _is_between(change: Fraction, check: RowsCheck) -> bool:
-    # Through the text, so that -0.1 is a tenth and not the number beside it that a float is.
-    least = None if check.least_change is None else Fraction(repr(check.least_change))
-    most = None if check.most_change is None else Fraction(repr(check.most_change))
-    return (least is None or change >= least) and (most is None or change <= most)
-
-
-def _change_text(change: Fraction) -> str:
-    if not change:
-        return "as many as"
-    return f"{percent(abs(change))} {'more' if change > 0 else 'fewer'} than"
-
-
-ROWS = CheckKind("rows", _rows_asked, _plan_rows, _judge_rows)
+ROWS = CheckKind("rows", _rows_asked, _plan, _judge_rows)
 
 
 _UNITS = ("s", "ms", "us", "ns")
@@ -267,10 +257,6 @@ def _schema_asked(check: SchemaCheck) -> str:
     return f"{check.table} has the columns that it had, perhaps wider, and perhaps more"
 
 
-def _plan_schema(work: CheckWork, check: SchemaCheck) -> None:
-    work.now(check.table, check.spot)
-
-
 def _judge_schema(work: CheckWork, check: SchemaCheck) -> Finding:
     now = work.now(check.table, check.spot)
     before = work.relations.before(check.table, check.spot.at("table"))
@@ -290,4 +276,4 @@ def _told(changes: list[SchemaChange]) -> str:
     return "; ".join(shown + more)
 
 
-SCHEMA = CheckKind("schema", _schema_asked, _plan_schema, _judge_schema)
+SCHEMA = CheckKind("schema", _schema_asked, _plan, _judge_schema)

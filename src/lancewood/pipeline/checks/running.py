@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lancewood.errors import LancewoodError
 from lancewood.pipeline.checks.column_checks import ACCEPTED, NOT_NULL, REFERENCES, UNIQUE
-from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding
+from lancewood.pipeline.checks.kind import CheckKind, CheckWork
 from lancewood.pipeline.checks.manifest_checks import ROWS, SCHEMA
 from lancewood.pipeline.checks.sql import SQL, table_names
 from lancewood.pipeline.checks.tables import planned_relations, standing_relations
@@ -188,7 +188,15 @@ def _functions(spark: SparkSession, pipeline: Pipeline) -> Iterator[None]:
 def _run(work: CheckWork, check: Check, keeping: Keeping) -> CheckFacts:
     started = time.monotonic()
     kind = kind_of(check)
-    finding = _judged(work, check)
+    expected: tuple[type[Exception], ...] = (LancewoodError, *spark_errors())
+    try:
+        finding = kind.judge(work, check)
+    except expected as error:  # with the name of the check in it, and without secrets
+        what = f"check {check.name!r}"
+        found = failed(work.pipeline, error, what)
+        if what in found.message:
+            raise found from None
+        raise type(found)(f"{what}: {found.message}", **found.facts) from None
     facts = CheckFacts(
         name=check.name,
         kind=kind.word,
@@ -206,20 +214,3 @@ def _run(work: CheckWork, check: Check, keeping: Keeping) -> CheckFacts:
             facts.kept_at = keeping.keep(check.name, rows.kept)
     facts.seconds = time.monotonic() - started
     return facts
-
-
-def _judged(work: CheckWork, check: Check) -> Finding:
-    expected: tuple[type[Exception], ...] = (LancewoodError, *spark_errors())
-    try:
-        return kind_of(check).judge(work, check)
-    except expected as error:
-        raise _told(work.pipeline, check, error) from None
-
-
-def _told(pipeline: Pipeline, check: Check, error: Exception) -> LancewoodError:
-    """The error with the name of the check in it, and without secrets."""
-    what = f"check {check.name!r}"
-    found = failed(pipeline, error, what)
-    if what in found.message:
-        return found
-    return type(found)(f"{what}: {found.message}", **found.facts)

@@ -85,7 +85,8 @@ def without_qualifiers(sql: str) -> str:
     for each in tables:
         bound = f"`{PUBLISHED}.{each.name}`"
         alias = f" AS `{each.name}`" if any(each is one for one in unnamed) else ""
-        edits.append((_start(each.parts[0]), _end(each.parts[-1]), bound + alias))
+        end = int(each.parts[-1].meta["end"]) + 1
+        edits.append((_start(each.parts[0]), end, bound + alias))
     for column in tree.find_all(exp.Column):
         names = [part.name.casefold() for part in column.parts[:2]]
         if len(column.parts) > 2 and names[0] == PUBLISHED and names[1] in plain:
@@ -99,19 +100,24 @@ def _start(identifier: Any) -> int:
     return int(identifier.meta["start"])
 
 
-def _end(identifier: Any) -> int:
-    return int(identifier.meta["end"]) + 1
-
-
 class QueryColumns:
     """The columns that one query needs."""
 
     def __init__(self, sql: str) -> None:
+        from sqlglot import exp, tokenize
+
         self._text = sql.casefold()
         tree = parsed_query(sql)
-        stars = _stars(tree)
-        inner = [each for each in stars if not _is_outer(each, tree)]
-        self._is_open = bool(inner or _words(sql) & _WHOLE_ROWS or _has_named_columns(tree))
+        # count(*) looks at no column; count(t.*) does.
+        stars = [each for each in tree.find_all(exp.Star) if not isinstance(each.parent, exp.Count)]
+        words = {each.text.upper() for each in tokenize(sql, read="spark")}
+        # Columns of a table may be named by position, as in ``photos AS p (a, b)``.
+        has_positions = any(
+            each.args.get("columns") and isinstance(each.parent, exp.Table)
+            for each in tree.find_all(exp.TableAlias)
+        )
+        is_outer = all(_is_outer(each, tree) for each in stars)
+        self._is_open = bool(not is_outer or words & _WHOLE_ROWS or has_positions)
         self._has_star = bool(stars)
 
     def of(self, schema: pa.Schema, is_shown: Shown | None = None) -> list[str]:
@@ -122,29 +128,18 @@ class QueryColumns:
         is_shown = is_shown or (lambda field: is_small(field.type))
         if self._is_open:
             return list(schema.names)
-        found = [
-            each.name
-            for each in schema
-            if self._mentions(each.name) or (self._has_star and is_shown(each))
-        ]
-        return found or _cheapest(schema)
-
-    def _mentions(self, column: str) -> bool:
-        name = re.escape(column.casefold())
-        return re.search(rf"(?<!\w){name}(?!\w)", self._text) is not None
-
-
-def _words(sql: str) -> set[str]:
-    from sqlglot import tokenize
-
-    return {each.text.upper() for each in tokenize(sql, read="spark")}
-
-
-def _stars(tree: Any) -> Sequence[Any]:
-    from sqlglot import exp
-
-    # count(*) looks at no column; count(t.*) does.
-    return [each for each in tree.find_all(exp.Star) if not isinstance(each.parent, exp.Count)]
+        found = []
+        for each in schema:
+            name = re.escape(each.name.casefold())
+            is_named = re.search(rf"(?<!\w){name}(?!\w)", self._text) is not None
+            if is_named or (self._has_star and is_shown(each)):
+                found.append(each.name)
+        if found:
+            return found
+        # A query that only counts rows: the column that is read most cheaply.
+        small = [each for each in schema if is_small(each.type)]
+        fixed = [each for each in small if pa.types.is_primitive(each.type)]
+        return [each.name for each in (fixed or small or list(schema))[:1]]
 
 
 def _is_outer(star: Any, tree: Any) -> bool:
@@ -155,23 +150,6 @@ def _is_outer(star: Any, tree: Any) -> bool:
         return False
     shown = star.parent if isinstance(star.parent, exp.Column) else star
     return any(each is shown for each in tree.expressions)
-
-
-def _has_named_columns(tree: Any) -> bool:
-    """Whether columns of a table are named by position, as in ``photos AS p (a, b)``."""
-    from sqlglot import exp
-
-    return any(
-        each.args.get("columns") and isinstance(each.parent, exp.Table)
-        for each in tree.find_all(exp.TableAlias)
-    )
-
-
-def _cheapest(schema: pa.Schema) -> list[str]:
-    """One column for a query that only counts rows."""
-    small = [each for each in schema if is_small(each.type)]
-    fixed = [each for each in small if pa.types.is_primitive(each.type)]
-    return [each.name for each in (fixed or small or list(schema))[:1]]
 
 
 def shaped(frame: DataFrame) -> DataFrame:
