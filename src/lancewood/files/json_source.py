@@ -90,9 +90,20 @@ _LARGEST = 256 << 20
 _MARK = b"\xef\xbb\xbf"
 _ZONED = "^.{11}.*[Z+-]"
 """A timestamp whose time of day is followed by a zone."""
-_skip_blanks = re.compile(r"[ \t\r\n]*").match
+_blanks = re.compile(r"[ \t\r\n]*").match
 _has_long_number = re.compile(rb"[:,\[\s]-?[0-9]{16,}\s*[,}\]]").search
 _scan_element = json.JSONDecoder(parse_int=str).raw_decode  # the numbers are not needed
+
+
+class Numeral(str):
+    """The text of a number in JSON, where a point stands before the places in every language."""
+
+
+def skip_blanks(text: str, at: int) -> int:
+    """Where the next character of a text stands that is not blank; its length if there is none."""
+    found = _blanks(text, at)
+    assert found is not None
+    return found.end()
 
 
 class JsonSource:
@@ -266,9 +277,7 @@ class _Array:
     def _next_mark(self) -> str:
         """The next character that is not blank."""
         while True:
-            found = _skip_blanks(self._text, self._at)
-            assert found is not None
-            self._at = found.end()
+            self._at = skip_blanks(self._text, self._at)
             if self._at < len(self._text):
                 return self._text[self._at]
             self._read_more()
@@ -351,34 +360,29 @@ class _Marked(str):
     """The text of an integer that no float can hold exactly."""
 
 
-class _Numeral(str):
-    """The text of a number."""
-
-
 def _number(text: str) -> object:
     return _Marked(text) if len(text) >= 16 and is_inexact(text) else None
 
 
 _scan_row = json.JSONDecoder(parse_int=_number).raw_decode
-_scan_numbers = json.JSONDecoder(parse_int=_Numeral, parse_float=_Numeral).raw_decode
+_scan_numbers = json.JSONDecoder(parse_int=Numeral, parse_float=Numeral).raw_decode
 
 
 def _rows(text: str, scan: Callable[[str, int], tuple[Any, int]]) -> Iterator[dict[str, Any]]:
     at = 0
     while True:
-        blanks = _skip_blanks(text, at)
-        assert blanks is not None
-        if blanks.end() == len(text):
+        begin = skip_blanks(text, at)
+        if begin == len(text):
             return
         try:
-            row, at = scan(text, blanks.end())
+            row, at = scan(text, begin)
         except ValueError:
             return  # Arrow will say what is wrong there
         yield row if isinstance(row, dict) else {}
 
 
 def _marked_in(value: Any, kind: pa.DataType) -> str | None:
-    if isinstance(value, _Marked | _Numeral):
+    if isinstance(value, _Marked | Numeral):
         is_lost = pa.types.is_floating(kind) and (
             isinstance(value, _Marked) or is_beyond(float(value), kind)
         )

@@ -16,17 +16,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancewood.pipeline.frames.line_records import (
     UTF_8,
     Decoder,
-    Notation,
+    LineReader,
     Records,
+    TextForm,
     lost,
-    suspicious,
 )
 
 NEVER_CLOSED = "a quote is never closed"
@@ -35,22 +34,17 @@ _RETURN = "a carriage return stands outside of quotes"
 
 
 @dataclass(frozen=True)
-class CsvForm:
-    """How a file of a source is written, and the columns that it has to have."""
+class CsvForm(TextForm):
+    """How a CSV file is written, and the columns that it has to have."""
 
-    columns: pa.Schema
-    """The columns with their types; ``null`` is a type that no table can hold."""
     has_header: bool = False
     separator: str = ","
     quote: str = '"'
     """Empty: nothing is quoted."""
     escape: str = '"'
     comment: str = ""
-    encoding: str = UTF_8
-    line_end: str = "\n"
     is_stripped: bool = False
     """Whether blanks before a value, and before its quote, are no part of it."""
-    notation: Notation = field(default_factory=Notation)
     no_values: frozenset[str] = frozenset()
     """Texts that stand for null, infinity or no number, whatever the column."""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -162,20 +156,17 @@ class _Fields:
             begin = at = cut + len(form.separator)
 
 
-class CsvReader:
+class CsvReader(LineReader):
     """The records of one file, or of a block of it in which every line is a record."""
 
     def __init__(self, form: CsvForm, file: str, start: int, *, is_whole: bool) -> None:
-        self._form, self._is_whole, self._knows_lines = form, is_whole, not start
-        self._decoder = Decoder(form.encoding, form.line_end, is_at_start=not start)
-        self._pattern = form.whole_record
-        self._suspicious = suspicious(form.columns.types, form.notation)
+        super().__init__(form, start)
+        self._form, self._is_whole, self._pattern = form, is_whole, form.whole_record
         columns = enumerate(form.columns)
         self._one_line = [(at, each) for at, each in columns if _is_of_one_line(each.type)]
         self._needs_header = form.has_header and not start
         self._problem: str | None = None
         self._order: tuple[int, ...] | None = None
-        self._line = 0
         self._open: list[str] = []
         self._open_problem: str | None = None
         self._fields = _Fields(form)
@@ -195,13 +186,9 @@ class CsvReader:
             fast = self._at_once(rest)
             yield self._by_lines(rest.to_pylist()) if fast is None else fast
 
-    def end(self) -> Iterator[Records]:
-        found = Records()
-        for text, problem in self._decoder.rest():
-            self._take(found, text, problem)
+    def _finish(self, found: Records) -> None:
         if self._open:
             self._found(found, NEVER_CLOSED)
-        yield found
 
     def _at_once(self, lines: pa.Array) -> Records | None:
         """Many lines of which each is a record; None if one is not, or needs a look for itself."""
@@ -215,34 +202,19 @@ class CsvReader:
             return None
         if not pc.all(pc.match_substring_regex(texts, self._pattern)).as_py():
             return None
-        numbers: Any = pa.array(np.arange(self._line + 1, self._line + 1 + len(texts)))
-        self._line += len(texts)
+        numbers = self._numbered(len(texts))
         texts = pc.replace_substring_regex(texts, "\r$", "")
         if len(form.names) != 1:
             is_row = pc.not_equal(pc.utf8_trim_whitespace(texts), "")
             texts, numbers = texts.filter(is_row), numbers.filter(is_row)
-        if not self._knows_lines:
-            numbers = pa.nulls(len(texts), pa.int64())
-        none = pa.nulls(len(texts), pa.string())
-        return Records(texts, none, self._losses(texts), numbers)
+        return self._of_whole_lines(texts, numbers)
 
-    def _losses(self, texts: Any) -> pa.Array:
-        """What is wrong with values of records that are whole."""
-        problems: list[str | None] = [None] * len(texts)
-        if self._suspicious is not None:
-            suspects = pc.match_substring_regex(texts, self._suspicious)
-            for at in np.flatnonzero(suspects.to_numpy(zero_copy_only=False)):
-                self._fields.restart()
-                self._fields.add(texts[at].as_py())
-                problems[at] = self._loss(texts[at].as_py())
-            self._fields.restart()
-        return pa.array(problems, pa.string())
-
-    def _by_lines(self, lines: Sequence[bytes]) -> Records:
-        found = Records()
-        for text, problem in self._decoder.texts(lines):
-            self._take(found, text, problem)
-        return found
+    def _fault(self, record: str) -> str | None:
+        self._fields.restart()
+        self._fields.add(record)
+        loss = self._loss(record)
+        self._fields.restart()
+        return loss
 
     def _take(self, found: Records, text: str, problem: str | None) -> None:
         """One more line: the end of a record, or the middle of one."""

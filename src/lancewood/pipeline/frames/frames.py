@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Pipeline, Source, Step
@@ -69,14 +69,22 @@ _BY_COLUMNS = frozenset(["parquet", "orc"])
 _WHOLE_FILES = "binaryfile"
 
 
-class Incoming(Protocol):
-    """The rows of a source for one run, found once."""
+@dataclass
+class Incoming:
+    """The rows of a source for one run, found once: all that it has, unless a subclass knows what
+    is new."""
+
+    source: Source
+    _count: RowCount | RowsOfFiles | None = field(default=None, init=False)
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """All rows of the source for this run."""
+        raise NotImplementedError
 
     def counting(self, frame: DataFrame) -> DataFrame:
         """The rows of ``frame``, counted while they are read."""
+        self._count = RowCount()
+        return self._count.of(frame)
 
     def is_empty(self) -> bool:
         """Whether it is certain that there is nothing new."""
@@ -84,8 +92,14 @@ class Incoming(Protocol):
 
     def news(self) -> str:
         """A text that is the same for the same rows, and differs for others."""
+        return ""
 
-    def facts(self) -> SourceFacts: ...
+    def facts(self) -> SourceFacts:
+        source = self.source
+        kind = source.format or ("sql" if source.sql is not None else "lance table")
+        rows = None if self._count is None else self._count.value()
+        left_out = passed_over(source) if source.paths else None
+        return SourceFacts(source.name, kind, _where(source), rows=rows, passed_over=left_out)
 
     def state(self) -> dict[str, Any] | None:
         """What the next run has to know."""
@@ -106,7 +120,8 @@ def find_incoming(
             return IncomingRows(source, whole_table(source, opened, context))
         return IncomingRows(source, rows_since(source, opened, context, state))
     if source.incremental:
-        return IncomingFiles(spark, find_new_files(spark, pipeline, source, context), context.run)
+        new = find_new_files(spark, pipeline, source, context)
+        return IncomingFiles(source, spark, new, context.run)
     return IncomingWhole(source, lambda spark: read_format(spark, source))
 
 
@@ -114,25 +129,16 @@ def find_incoming(
 class IncomingWhole(Incoming):
     """Everything that a source has; not incremental."""
 
-    source: Source
     read: Callable[[SparkSession], DataFrame]
-    _count: RowCount | RowsOfFiles | None = None
-    _read: DataFrame | None = field(default=None, repr=False)
+    _read: DataFrame | None = field(default=None, init=False)
 
     def frame(self, spark: SparkSession) -> DataFrame:
         self._read = self.read(spark)
         self._count = RowsOfFiles(self._read, self.source)
         return self._read
 
-    def counting(self, frame: DataFrame) -> DataFrame:
-        self._count = RowCount()
-        return self._count.of(frame)
-
-    def news(self) -> str:
-        return ""
-
     def facts(self) -> SourceFacts:
-        facts = _facts(self.source, self._count)
+        facts = super().facts()
         if self.source.paths and self._read is not None:
             facts.files, facts.bytes = files_of(self._read) or None, bytes_of(self._read)
         return facts
@@ -145,16 +151,11 @@ class IncomingFiles(Incoming):
     spark: SparkSession
     new: NewFiles
     run: str
-    _count: RowCount | RowsOfFiles | None = None
 
     def frame(self, spark: SparkSession) -> DataFrame:
         found = self.new.frame(spark)
-        self._count = RowsOfFiles(found, self.new.source)
+        self._count = RowsOfFiles(found, self.source)
         return found
-
-    def counting(self, frame: DataFrame) -> DataFrame:
-        self._count = RowCount()
-        return self._count.of(frame)
 
     def is_empty(self) -> bool:
         return not self.new.files
@@ -166,15 +167,15 @@ class IncomingFiles(Incoming):
         return found.hexdigest()
 
     def facts(self) -> SourceFacts:
-        facts = _facts(self.new.source, self._count)
+        facts = super().facts()
         facts.files, facts.bytes = len(self.new.files), self.new.bytes
-        facts.since = None if self.new.source.is_from_start else "the files of earlier runs"
+        facts.since = None if self.source.is_from_start else "the files of earlier runs"
         if not self.new.files:
             facts.rows = 0
         return facts
 
     def seen_files(self) -> tuple[str, DataFrame] | None:
-        if not self.new.files and not self.new.source.is_from_start:
+        if not self.new.files and not self.source.is_from_start:
             return None
         self.new.check_unchanged(self.spark)
         return self.new.seen_in, self.new.table(self.spark, self.run)
@@ -185,18 +186,13 @@ class IncomingRows(Incoming):
     """A Lance table, or its new rows. The state is kept even if it was read whole, so that later
     runs can start there."""
 
-    source: Source
     rows: TableRows
-    _count: RowCount | None = None
 
     def frame(self, spark: SparkSession) -> DataFrame:
         return self.rows.frame(spark)
 
     def counting(self, frame: DataFrame) -> DataFrame:
-        if self.rows.row_count is not None:
-            return frame
-        self._count = RowCount()
-        return self._count.of(frame)
+        return frame if self.rows.row_count is not None else super().counting(frame)
 
     def is_empty(self) -> bool:
         return self.rows.row_count == 0
@@ -205,7 +201,7 @@ class IncomingRows(Incoming):
         return repr(self.rows.state())
 
     def facts(self) -> SourceFacts:
-        facts = _facts(self.source, self._count)
+        facts = super().facts()
         if self.rows.row_count is not None:
             facts.rows = self.rows.row_count
         facts.since = self.rows.since_text
@@ -213,13 +209,6 @@ class IncomingRows(Incoming):
 
     def state(self) -> dict[str, Any] | None:
         return self.rows.state()
-
-
-def _facts(source: Source, count: RowCount | RowsOfFiles | None) -> SourceFacts:
-    kind = source.format or ("sql" if source.sql is not None else "lance table")
-    rows = None if count is None else count.value()
-    left_out = passed_over(source) if source.paths else None
-    return SourceFacts(source.name, kind, _where(source), rows=rows, passed_over=left_out)
 
 
 def _where(source: Source) -> str:
@@ -480,7 +469,7 @@ class Frames:
             frame = self._read(origin) if isinstance(origin, Source) else self._computed(origin)
             judged = judge(frame, origin, self._pipeline)
             if judged is None:
-                self._good[name] = self._kept_if_used_again(origin, frame)
+                self._good[name] = self._keep(frame) if self._is_kept(origin) else frame
                 return
             kept = Judged(name, self._keep(judged.rows), judged.left_out)
             self._judged[name], self._good[name] = kept, kept.good()
@@ -534,9 +523,6 @@ class Frames:
             return IncomingWhole(source, lambda _: self._queried(source))
         state = None if source.is_from_start else self._states.get(source.name)
         return find_incoming(self._spark, self._pipeline, source, self._context, state)
-
-    def _kept_if_used_again(self, origin: Source | Step, frame: DataFrame) -> DataFrame:
-        return self._keep(frame) if self._is_kept(origin) else frame
 
     def _is_kept(self, origin: Source | Step) -> bool:
         """Whether the rows of a frame are computed once and kept.

@@ -8,58 +8,47 @@ many lines at once that nothing of this can be; where it finds fault, Python loo
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancewood.files.json_source import DEEPEST, is_simple
+from lancewood.files.json_source import DEEPEST, Numeral, is_simple, skip_blanks
 from lancewood.pipeline.frames.line_records import (
     UTF_8,
-    Decoder,
-    Notation,
-    Numeral,
+    LineReader,
     Records,
+    TextForm,
     lost,
     parts,
     suspicious,
 )
 
 NO_JSON = "does not parse as json with this schema"
-_skip_blanks = re.compile(r"[ \t\r\n]*").match
 
 
 @dataclass(frozen=True)
-class JsonForm:
-    """How a file of a source is written, and the columns that are read from it."""
+class JsonForm(TextForm):
+    """How a JSON file is written, and the columns that are read from it."""
 
-    columns: pa.Schema
-    """The columns with their types; ``null`` is a type that no table can hold."""
     is_whole: bool = False
     """Whether a document may span lines, or be an array of objects."""
     is_lenient: bool = False
     """Whether the source allows what is not strict JSON: comments, single quotes, …"""
-    encoding: str = UTF_8
-    line_end: str = "\n"
-    notation: Notation = field(default_factory=Notation)
 
 
-class JsonReader:
+class JsonReader(LineReader):
     """The records of one file, or of one block of it."""
 
     def __init__(self, form: JsonForm, file: str, start: int) -> None:
-        self._form, self._knows_lines = form, not start
-        self._decoder = Decoder(form.encoding, form.line_end, is_at_start=not start)
+        super().__init__(form, start)
+        self._form = form
         self._kind, self._names = pa.struct(form.columns), {*form.columns.names}
         self._has_nested = _names(self._kind) > self._names
         self._lossy = [each for each in form.columns if suspicious([each.type], form.notation)]
-        self._suspicious = suspicious(form.columns.types, form.notation)
-        self._line = 0
         self._whole: list[str] = []
         self._problem: str | None = None
 
@@ -71,13 +60,9 @@ class JsonReader:
             fast = None if self._form.is_whole else self._at_once(lines)
             yield self._by_lines(lines.to_pylist()) if fast is None else fast
 
-    def end(self) -> Iterator[Records]:
-        found = Records()
-        for text, problem in self._decoder.rest():
-            self._take(found, text, problem)
+    def _finish(self, found: Records) -> None:
         if self._form.is_whole:
             self._documents(found, self._form.line_end.join(self._whole), None, self._problem)
-        yield found
 
     def _at_once(self, lines: pa.Array) -> Records | None:
         """Many lines of which each is one object; None if one is not, or needs a look."""
@@ -96,19 +81,12 @@ class JsonReader:
             return None
         if rows.num_rows != len(texts) or not self._are_columns(rows):
             return None
-        numbers: Any = pa.array(np.arange(self._line + 1, self._line + 1 + len(texts)))
-        self._line += len(texts)
-        if not self._knows_lines:
-            numbers = pa.nulls(len(texts), pa.int64())
-        problems: list[str | None] = [None] * len(texts)
-        if self._suspicious is not None:
-            suspects = pc.match_substring_regex(texts, self._suspicious)
-            for at in np.flatnonzero(suspects.to_numpy(zero_copy_only=False)):
-                found = Records()
-                self._documents(found, texts[at].as_py(), None, None)
-                problems[at] = found.problems[0]
-        none = pa.nulls(len(texts), pa.string())
-        return Records(texts, none, pa.array(problems, pa.string()), numbers)
+        return self._of_whole_lines(texts, self._numbered(len(texts)))
+
+    def _fault(self, record: str) -> str | None:
+        found = Records()
+        self._documents(found, record, None, None)
+        return found.problems[0]  # type: ignore[no-any-return]
 
     def _are_columns(self, rows: pa.Table) -> bool:
         """Whether every row has a value in one of the columns, and no key differs from a column in
@@ -119,12 +97,6 @@ class JsonReader:
             return False
         valid = [pc.is_valid(rows[each]) for each in self._names if each in rows.schema.names]
         return bool(valid) and bool(pc.all(reduce(pc.or_, valid)).as_py())
-
-    def _by_lines(self, lines: Sequence[bytes]) -> Records:
-        found = Records()
-        for text, problem in self._decoder.texts(lines):
-            self._take(found, text, problem)
-        return found
 
     def _take(self, found: Records, text: str, problem: str | None) -> None:
         self._line += 1
@@ -157,14 +129,14 @@ class JsonReader:
                 return
             problem = NO_JSON
         for record, value in records:
-            found.add(record, line, self._fault(value))
+            found.add(record, line, self._passed_over(value))
         if problem is not None and not self._form.is_whole:
             found.add(text, line, problem)
         elif problem is not None:
             for number, each in enumerate(text.split(self._form.line_end), 1):
                 found.add(each, number, problem)
 
-    def _fault(self, value: Any) -> str | None:
+    def _passed_over(self, value: Any) -> str | None:
         """What Spark would lose of an object without a word."""
         if not isinstance(value, dict):
             return None
@@ -185,13 +157,13 @@ class JsonReader:
         other."""
         at = 0
         while True:
-            at = _next(text, at)
+            at = skip_blanks(text, at)
             value, end = _scan(text, at)
             if text[at : at + 1] == "[":
                 yield from _elements(text, at)
             else:
                 yield text[at:end], value
-            at = _next(text, end)
+            at = skip_blanks(text, end)
             if at == len(text):
                 return
             if not self._form.is_whole:
@@ -235,21 +207,15 @@ _scan = json.JSONDecoder(
 ).raw_decode
 
 
-def _next(text: str, at: int) -> int:
-    blanks = _skip_blanks(text, at)
-    assert blanks is not None
-    return blanks.end()
-
-
 def _elements(text: str, at: int) -> Iterator[tuple[str, Any]]:
     """The texts and values of the elements of an array that is known to be whole."""
-    at = _next(text, at + 1)
+    at = skip_blanks(text, at + 1)
     if text[at : at + 1] == "]":
         return
     while True:
         value, end = _scan(text, at)
         yield text[at:end], value
-        at = _next(text, end)
+        at = skip_blanks(text, end)
         if text[at : at + 1] != ",":
             return
-        at = _next(text, at + 1)
+        at = skip_blanks(text, at + 1)

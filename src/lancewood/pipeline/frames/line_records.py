@@ -13,22 +13,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancewood.errors import FormatError
 from lancewood.files.formats import is_beyond
+from lancewood.files.json_source import Numeral
 
 _NANOSECONDS = "[.,][0-9]{6}[0-9]*[1-9]"
 _TIME_OF_DAY = "-[0-9]{1,2}[T ].*[1-9]"
 _LARGE_NUMBER = r"[0-9.][eE]\+?[0-9]|[0-9]{39}"
 """In every number that no float holds, and in some others."""
-
-
-class Numeral(str):
-    """The text of a number in JSON, where a point stands before the places in every language."""
 
 
 @dataclass(frozen=True)
@@ -173,14 +171,71 @@ class Records:
         ]
 
 
-class LineReader(Protocol):
-    """What makes records of the lines of one file, or of one block of it."""
+@dataclass(frozen=True)
+class TextForm:
+    """How a file of a source is written, and the columns that are read from it."""
+
+    columns: pa.Schema
+    """The columns with their types; ``null`` is a type that no table can hold."""
+    encoding: str = UTF_8
+    line_end: str = "\n"
+    notation: Notation = field(default_factory=Notation)
+
+
+class LineReader:
+    """Makes records of the lines of one file, or of one block of it, which begins at a byte."""
+
+    def __init__(self, form: TextForm, start: int) -> None:
+        self._knows_lines, self._line = not start, 0
+        self._decoder = Decoder(form.encoding, form.line_end, is_at_start=not start)
+        self._suspicious = suspicious(form.columns.types, form.notation)
 
     def read(self, lines: pa.Array) -> Iterator[Records]:
         """The records that end in these lines."""
+        raise NotImplementedError
 
     def end(self) -> Iterator[Records]:
         """What is left when the file ends."""
+        found = Records()
+        for text, problem in self._decoder.rest():
+            self._take(found, text, problem)
+        self._finish(found)
+        yield found
+
+    def _take(self, found: Records, text: str, problem: str | None) -> None:
+        """One more line, which may be wrong as a text."""
+        raise NotImplementedError
+
+    def _finish(self, found: Records) -> None:
+        """The file ends with the lines that were taken."""
+        raise NotImplementedError
+
+    def _fault(self, record: str) -> str | None:
+        """What is wrong with a record, or its columns would lose, if its text is suspicious."""
+        raise NotImplementedError
+
+    def _by_lines(self, lines: Sequence[bytes]) -> Records:
+        found = Records()
+        for text, problem in self._decoder.texts(lines):
+            self._take(found, text, problem)
+        return found
+
+    def _numbered(self, count: int) -> Any:
+        """The numbers of as many lines more; nulls where they are not known."""
+        self._line += count
+        if not self._knows_lines:
+            return pa.nulls(count, pa.int64())
+        return pa.array(np.arange(self._line - count + 1, self._line + 1))
+
+    def _of_whole_lines(self, texts: Any, numbers: Any) -> Records:
+        """Records that are a line each."""
+        problems: list[str | None] = [None] * len(texts)
+        if self._suspicious is not None:
+            suspects = pc.match_substring_regex(texts, self._suspicious)
+            for at in np.flatnonzero(suspects.to_numpy(zero_copy_only=False)):
+                problems[at] = self._fault(texts[at].as_py())
+        none = pa.nulls(len(texts), pa.string())
+        return Records(texts, none, pa.array(problems, pa.string()), numbers)
 
 
 @dataclass(frozen=True)

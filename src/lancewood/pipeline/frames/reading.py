@@ -350,7 +350,7 @@ def _reader(
     if _kind(source) == _JSON:
         is_whole = is_said == "true"
         is_lenient = any(said.get(each, "").casefold() == "true" for each in _LENIENT)
-        json_form = JsonForm(columns, is_whole, is_lenient, encoding, line_end, notation)
+        json_form = JsonForm(columns, encoding, line_end, notation, is_whole, is_lenient)
         return partial(JsonReader, json_form), is_whole or is_wide(encoding)
     is_whole = is_said != "false"
     form = CsvForm(
