@@ -25,7 +25,7 @@ from lancewood.pipeline.definition.load import load
 from lancewood.pipeline.definition.model import Mode, Pipeline, Target
 from lancewood.pipeline.definition.names import near, wrong
 from lancewood.pipeline.frames.refusals import Uses
-from lancewood.pipeline.report.facts import Listener, RunFacts, Silence, Stages
+from lancewood.pipeline.report.facts import Listener, RunFacts, Stages
 from lancewood.pipeline.running.run import PipelineRun, SparkWork, start_session
 from lancewood.pipeline.running.runs import checked_run_id, claimed, new_run_id
 from lancewood.pipeline.streaming import run_stream
@@ -183,7 +183,7 @@ def run_pipeline(
     started = datetime.now(UTC)
     name = new_run_id(started) if run_id is None else checked_run_id(run_id)
     facts = new_facts(pipeline, name, run_branch(name), started)
-    stages = Stages(listener or Silence(), facts)
+    stages = Stages(listener or Listener(), facts)
     with _opened(pipeline, dry_run=dry_run) as repository:
         this = PipelineRun(
             pipeline, repository, stages, work or SparkWork(), spark, overrides or {}, verbose

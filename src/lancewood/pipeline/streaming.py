@@ -28,7 +28,7 @@ from itertools import takewhile
 from pathlib import Path
 from threading import Lock
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from lancewood.errors import InvalidInputError, LancewoodError, NotFoundError, UnsupportedError
 from lancewood.pipeline.context import new_facts, storage_texts
@@ -54,12 +54,11 @@ from lancewood.pipeline.report.facts import (
     Listener,
     QuarantineFacts,
     RunFacts,
-    Silence,
     SourceFacts,
     StageFacts,
     TargetFacts,
 )
-from lancewood.pipeline.report.lines import is_published, row_changes
+from lancewood.pipeline.report.lines import CHANGES, is_published, row_changes
 from lancewood.pipeline.report.markup import counted, short_hash, total
 from lancewood.pipeline.running.ledger import Ledger
 from lancewood.pipeline.running.publishing import FACTS, failure, shown
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_Facts = TypeVar("_Facts", SourceFacts, TargetFacts, StageFacts)
 RunBatch: TypeAlias = Callable[..., RunFacts]
 """``start.run_pipeline``, which is above this room."""
 KEPT_REPORTS = 100
@@ -200,7 +200,7 @@ class Batches:
             shutil.rmtree(folder.path, ignore_errors=True)
 
 
-class BatchListener(Silence):
+class BatchListener(Listener):
     """Passes on what a batch's run reports; at its end a line, as only the stream is over once."""
 
     def __init__(self, listener: Listener, batch: int) -> None:
@@ -287,16 +287,15 @@ class Summary:
 def _sources(before: Sequence[SourceFacts], now: Sequence[SourceFacts]) -> list[SourceFacts]:
     known = {each.name: each for each in before}
     return [
-        replace(
-            each,
-            rows=total((known[each.name].rows, each.rows)),
-            files=total((known[each.name].files, each.files)),
-            bytes=total((known[each.name].bytes, each.bytes)),
-        )
-        if each.name in known
-        else each
+        _added(known[each.name], each, "rows", "files", "bytes") if each.name in known else each
         for each in now
     ]
+
+
+def _added(old: _Facts, new: _Facts, *names: str) -> _Facts:
+    """The new facts, with the numbers of both added up."""
+    sums: dict[str, Any] = {name: total((getattr(old, name), getattr(new, name))) for name in names}
+    return replace(new, **sums)
 
 
 def _targets(before: Sequence[TargetFacts], now: Sequence[TargetFacts]) -> list[TargetFacts]:
@@ -307,25 +306,17 @@ def _targets(before: Sequence[TargetFacts], now: Sequence[TargetFacts]) -> list[
 
 
 def _target(old: TargetFacts, new: TargetFacts) -> TargetFacts:
+    def either(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*getattr(old, name), *getattr(new, name))))
+
+    names = (*CHANGES, "duplicates", "files", "bytes", "seconds")
     return replace(
-        new,
+        _added(old, new, *names),
         rows_before=old.rows_before,
-        inserted=total((old.inserted, new.inserted)),
-        updated=total((old.updated, new.updated)),
-        deleted=total((old.deleted, new.deleted)),
-        duplicates=total((old.duplicates, new.duplicates)),
-        replaced=total((old.replaced, new.replaced)),
-        columns_added=_either(old.columns_added, new.columns_added),
-        indices_created=_either(old.indices_created, new.indices_created),
-        indices_extended=_either(old.indices_extended, new.indices_extended),
-        files=old.files + new.files,
-        bytes=old.bytes + new.bytes,
-        seconds=old.seconds + new.seconds,
+        columns_added=either("columns_added"),
+        indices_created=either("indices_created"),
+        indices_extended=either("indices_extended"),
     )
-
-
-def _either(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*old, *new)))
 
 
 def _quarantine(
@@ -347,18 +338,10 @@ def _stages(before: Sequence[StageFacts], now: Sequence[StageFacts]) -> list[Sta
     found = {each.name: each for each in before}
     for each in now:
         old = found.get(each.name)
-        found[each.name] = (
-            replace(each, begun=None)
-            if old is None
-            else StageFacts(
-                each.name,
-                old.seconds + each.seconds,
-                rows=total((old.rows, each.rows)),
-                bytes=total((old.bytes, each.bytes)),
-                files=total((old.files, each.files)),
-                is_failed=old.is_failed or each.is_failed,
-            )
-        )
+        if old is not None:
+            each = _added(old, each, "seconds", "rows", "bytes", "files")
+            each.is_failed |= old.is_failed
+        found[each.name] = replace(each, begun=None)
     return [*found.values()]
 
 
@@ -391,7 +374,7 @@ def run_stream(
             f"{run_id!r} is for none of them: leave it out"
         )
     this = _StreamRun(
-        pipeline, pipeline.stream, run_batch, start_session, listener or Silence(), verbose
+        pipeline, pipeline.stream, run_batch, start_session, listener or Listener(), verbose
     )
     return this.plan() if dry_run else this.execute()
 
@@ -431,7 +414,7 @@ class _StreamRun:
         options = storage_texts(self.pipeline)
         Repository.open_or_init(Path(self.pipeline.repository), storage_options=options)
         rows = self._opened(spark)
-        self._plan(spark, rows, Silence())
+        self._plan(spark, rows, Listener())
         batches = Batches(self.pipeline, self.stream.source, self.run_batch, self.listener, summary)
         with nullcontext() if self.verbose else quiet(spark), asked_to_stop(batches.stop):
             query = self._start(rows, batches)

@@ -20,7 +20,7 @@ from tests.spark.environment import of_a_quick_shell
 
 import lancewood as lw
 from lancewood.pipeline import RunFacts, run
-from lancewood.pipeline.report.facts import Silence
+from lancewood.pipeline.report.facts import Listener
 
 FILE = """
 [pipeline]
@@ -69,7 +69,7 @@ class Died(BaseException):
     """The process is gone: nothing catches it."""
 
 
-class At(Silence):
+class At(Listener):
     """Does something at an event, such as ``begun publish``."""
 
     def __init__(self, event: str = "", act: Any = None) -> None:

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lancewood.pipeline.report.facts import Silence, following
+from lancewood.pipeline.report.facts import Listener, following
 
 pytestmark = pytest.mark.spark
 
 PATIENCE = 60.0
 
 
-class Hearing(Silence):
+class Hearing(Listener):
     """Writes down what it hears, and then lets the tasks go on."""
 
     def __init__(self, gate: Path) -> None:

@@ -19,7 +19,7 @@ from tests.unit.pipeline.run_scene import Died, Points
 import lancewood as lw
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
 from lancewood.pipeline import Ending, RunFacts, run
-from lancewood.pipeline.report.facts import Silence
+from lancewood.pipeline.report.facts import Listener
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -131,7 +131,7 @@ def test_files_that_arrive_are_there_once_and_a_batch_is_a_commit(zoo: Zoo) -> N
     assert zoo.ids() == [1, 1, 2, 2, 3, 3, 4, 4]
 
 
-class Dying(Silence):
+class Dying(Listener):
     """Dies when a stage ends, the first time; keeps the names of all that did."""
 
     def __init__(self, stage: str | None = None) -> None:
@@ -319,4 +319,4 @@ def test_spark_connect_is_refused(zoo: Zoo) -> None:
     zoo.arrive(1)
     zoo.spark = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(UnsupportedError, match=r"zoo.toml line \d+: stream: over Spark Connect"):
-        zoo.run(Silence())
+        zoo.run(Listener())

@@ -28,7 +28,6 @@ from lancewood.pipeline.report.facts import (
     Listener,
     QuarantineFacts,
     RunFacts,
-    Silence,
     SourceFacts,
     TargetFacts,
 )
@@ -117,7 +116,7 @@ def written(context: RunContext, table: str, schema: pa.Schema) -> lw.Table:
     return found.opened()
 
 
-class Points(Silence):
+class Points(Listener):
     """Listens, and dies at the n-th event; counts them all."""
 
     def __init__(self, die_at: int | None = None) -> None:

@@ -18,7 +18,7 @@ from lancewood.errors import InvalidInputError
 from lancewood.pipeline import streaming as batches_of
 from lancewood.pipeline.definition.model import Stream, UniqueCheck
 from lancewood.pipeline.definition.names import checked_pipeline
-from lancewood.pipeline.report.facts import CheckFacts, Ending, RunFacts, Silence
+from lancewood.pipeline.report.facts import CheckFacts, Ending, Listener, RunFacts
 from lancewood.pipeline.report.lines import lines
 from lancewood.pipeline.running.runs import checked_run_id
 from lancewood.pipeline.start import run_pipeline
@@ -80,7 +80,7 @@ class Spark:
                 stop_in(found)
             return run_pipeline(pipeline, work=FakeWork(self.scene), **said)
 
-        found = Batches(pipeline, "a", run_batch, listener or Silence(), summary)
+        found = Batches(pipeline, "a", run_batch, listener or Listener(), summary)
         found.begin(STREAM)
         while self.done < len(self.incoming):
             try:

@@ -29,19 +29,21 @@ from lancewood.cli.progress import bars
 from lancewood.cli.repository import InRepository, repository, short, warnings_shown
 from lancewood.errors import InvalidInputError, LancewoodError, RunFailedError
 from lancewood.pipeline.definition.load import load
-from lancewood.pipeline.report.facts import Ending, Listener, RunFacts, Silence
+from lancewood.pipeline.report.facts import Ending, Listener, RunFacts
 from lancewood.pipeline.report.lines import check_lines, failing, lines, target_lines
 from lancewood.pipeline.report.markup import counted, duration, shown, size
 from lancewood.pipeline.report.page import page
-from lancewood.pipeline.running.runs import RunFolder, checked_run_id, new_run_id
 from lancewood.pipeline.running.publishing import FACTS
 from lancewood.pipeline.running.runs import (
     KnownRun,
     PastReport,
+    RunFolder,
+    checked_run_id,
     clean,
     count_runs,
     known_run,
     known_runs,
+    new_run_id,
     past_report,
 )
 from lancewood.pipeline.start import run
@@ -211,7 +213,7 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 def run_progress(*, wanted: bool) -> Iterator[Listener]:
     """The listener for a run, which shows its progress during the block."""
     if not wanted:
-        yield Silence()
+        yield Listener()
         return
     if not sys.stderr.isatty():
         yield StageLines()
@@ -220,7 +222,7 @@ def run_progress(*, wanted: bool) -> Iterator[Listener]:
         yield StageBars(drawn)
 
 
-class StageLines(Silence):
+class StageLines(Listener):
     """Prints a line for each stage that is done."""
 
     def ended(self, stage: str, seconds: float, **amounts: int | None) -> None:
@@ -230,7 +232,7 @@ class StageLines(Silence):
         print(shown(text), file=sys.stderr, flush=True)
 
 
-class StageBars(Silence):
+class StageBars(Listener):
     """Shows a bar for each stage at work, and above it a line for each that is done."""
 
     def __init__(self, bars: Progress) -> None:

@@ -30,7 +30,7 @@ from lancewood.pipeline.frames.frames import Frames, RowCount
 from lancewood.pipeline.frames.reading import quoted
 from lancewood.pipeline.frames.refusals import refused_at
 from lancewood.pipeline.loading.quarantine import check_quarantine
-from lancewood.pipeline.report.facts import Listener, Silence, TargetFacts
+from lancewood.pipeline.report.facts import Listener, TargetFacts
 from lancewood.spark.columns.fill import check_fill, fill_columns
 from lancewood.spark.merge_into.staged_source import check_frame
 from lancewood.spark.runner import SparkRunner
@@ -406,7 +406,7 @@ def load_target(
     before = location.opened()
     if was_there and target.is_anew:
         before.overwrite(pa.Table.from_batches([], _new_schema(target, frames)))
-    loading = _Loading(spark, context, target, frames, listener or Silence(), location)
+    loading = _Loading(spark, context, target, frames, listener or Listener(), location)
     done = loading.run()
     after = location.opened()
     files, size, counts = done.files, done.bytes, done.counts

@@ -7,15 +7,29 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from enum import StrEnum
+from itertools import repeat
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Protocol
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Protocol,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from lancewood.spark.tasks import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_Facts = TypeVar("_Facts")
 
 
 class Ending(StrEnum):
@@ -188,8 +202,39 @@ class RunFacts:
         return asdict(self)
 
 
-class Listener(Protocol):
-    """Hears of each stage, on the thread of the run; ``moved`` may come from any thread."""
+def from_json(kind: type[_Facts], document: Any) -> _Facts:
+    """A dataclass such as ``SourceFacts`` from the values that JSON has for it; unknown keys are
+    passed over. Raises TypeError for a value of another type, and for a missing one."""
+    if type(document) is not dict:
+        raise TypeError(f"{document!r:.80} is no object of JSON")
+    types = get_type_hints(kind)
+    known = [name for name in types if name in document]
+    return kind(**{name: _typed(document[name], types[name]) for name in known})
+
+
+def _typed(value: Any, hint: Any) -> Any:
+    """The value itself, lists as the tuples that they were before."""
+    hint = getattr(hint, "__supertype__", hint)
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return None if value is None else _typed(value, inner[0])
+    if is_dataclass(hint) and isinstance(hint, type):
+        return from_json(hint, value)
+    if origin in (tuple, list) and type(value) is list:
+        kinds = inner if origin is tuple and Ellipsis not in inner else repeat(inner[0], len(value))
+        return origin(_typed(*each) for each in zip(value, kinds, strict=True))
+    if hint is float and type(value) is int:
+        return float(value)
+    if type(value) is not hint:
+        raise TypeError(f"{value!r:.80} is not of a type that is written there")
+    return value
+
+
+class Listener:
+    """Hears of each stage, on the thread of the run; ``moved`` may come from any thread.
+
+    Does nothing with it: subclasses override what they want to hear.
+    """
 
     def begun(self, stage: str) -> None:
         """A stage begins, such as ``load photos`` or ``check``."""
@@ -213,28 +258,6 @@ class Listener(Protocol):
 
     def over(self, facts: RunFacts) -> None:
         """The run is over, however it ended."""
-
-
-class Silence:
-    """Ignores everything; subclasses override what they want to hear."""
-
-    def begun(self, stage: str) -> None: ...
-
-    def moved(self, stage: str, done: int, total: int) -> None: ...
-
-    def ended(
-        self,
-        stage: str,
-        seconds: float,
-        *,
-        rows: int | None = None,
-        bytes: int | None = None,
-        files: int | None = None,
-    ) -> None: ...
-
-    def noted(self, text: str) -> None: ...
-
-    def over(self, facts: RunFacts) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

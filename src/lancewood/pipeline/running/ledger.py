@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from lancewood.errors import AlreadyExistsError, FormatError, NotFoundError
-from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts, TargetFacts
+from lancewood.pipeline.report.facts import QuarantineFacts, SourceFacts, TargetFacts, from_json
 from lancewood.repo import HEADS, Commit, Hash, Repository, View, decode_object
 
 _FORMAT = 1
@@ -33,7 +33,6 @@ _MOST_BYTES = 16 << 20
 _KEY = "Lancewood-Progress: "
 _MOST_COMMITS = 10_000
 """Number of commits on a run's branch that are read; a target makes a few."""
-F = TypeVar("F", SourceFacts, TargetFacts, QuarantineFacts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +70,8 @@ def entry_file(pipeline: str) -> str:
 
 def encode_entry(entry: LedgerEntry) -> bytes:
     """The bytes of an entry: one fact on a line, in the order of their names."""
-    document = {
-        "branch": entry.branch,
-        "digest": entry.digest,
-        "format": _FORMAT,
-        "parameters": dict(entry.parameters),
-        "pipeline": entry.pipeline,
-        "run": entry.run,
-        "sources": dict(entry.states),
-        "started": entry.started,
-        "tag": entry.tag,
-    }
+    document = {"format": _FORMAT, **asdict(entry)}
+    document["sources"] = document.pop("states")
     text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return f"{text}\n".encode()
 
@@ -95,29 +85,18 @@ def decode_entry(data: bytes, name: str) -> LedgerEntry:
             f"{_FORMAT}; use a newer one",
             file=name,
         )
-    texts = {key: document.get(key) for key in ("pipeline", "run", "digest", "started")}
-    for key, value in texts.items():
-        if not isinstance(value, str):
-            raise FormatError(f"{name}: {key} is {value!r:.80}, not a text", file=name)
-    branch, tag = document.get("branch"), document.get("tag")
-    for key, value in (("branch", branch), ("tag", tag)):
-        if not isinstance(value, str | None):
+    needed = ("pipeline", "run", "digest", "started")
+    texts: dict[str, Any] = {}
+    for key in (*needed, "branch", "tag"):
+        texts[key] = value = document.get(key)
+        if not isinstance(value, str) and (key in needed or value is not None):
             raise FormatError(f"{name}: {key} is {value!r:.80}, not a text", file=name)
     parameters, states = document.get("parameters"), document.get("sources")
     if not isinstance(parameters, dict) or not isinstance(states, dict):
         raise FormatError(f"{name}: parameters and sources are objects of JSON", file=name)
     if not all(isinstance(each, str) for each in parameters.values()):
         raise FormatError(f"{name}: a parameter is not a text", file=name)
-    return LedgerEntry(
-        pipeline=str(texts["pipeline"]),
-        run=str(texts["run"]),
-        digest=str(texts["digest"]),
-        started=str(texts["started"]),
-        branch=branch,
-        tag=tag,
-        parameters=parameters,
-        states=states,
-    )
+    return LedgerEntry(**texts, parameters=parameters, states=states)
 
 
 def entry_at(view: View | None, pipeline: str) -> LedgerEntry | None:
@@ -273,16 +252,8 @@ def decode_message(message: str) -> Progress | None:
     if line is None:
         return None
     try:
-        found = json.loads(line.removeprefix(_KEY))
-        quarantine = found["quarantine"]
-        plain = ("pipeline", "run", "digest", "code", "base", "started", "news")
-        return Progress(
-            **{name: found[name] for name in plain},
-            targets=[_facts(TargetFacts, each) for each in found["targets"]],
-            sources=[_facts(SourceFacts, each) for each in found["sources"]],
-            quarantine=None if quarantine is None else _facts(QuarantineFacts, quarantine),
-        )
-    except (ValueError, LookupError, TypeError):
+        return from_json(Progress, json.loads(line.removeprefix(_KEY)))
+    except (ValueError, TypeError, OverflowError):
         return None
 
 
@@ -295,13 +266,3 @@ def find_progress(commits: Iterable[Commit], base: Hash | None) -> Progress | No
         if found is not None:
             return found
     return None
-
-
-def _facts(kind: type[F], found: dict[str, Any]) -> F:
-    known = {each.name for each in fields(kind)}
-    return kind(**{name: _plain(value) for name, value in found.items() if name in known})
-
-
-def _plain(value: Any) -> Any:
-    """A value as it was before JSON: lists there are tuples in facts."""
-    return tuple(map(_plain, value)) if isinstance(value, list) else value

@@ -29,8 +29,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from pathlib import Path
-from types import NoneType
-from typing import Any, TypeVar
+from typing import Any
 
 from lancewood.errors import (
     FormatError,
@@ -41,7 +40,7 @@ from lancewood.errors import (
 )
 from lancewood.pipeline.context import RUN_BRANCHES, run_branch
 from lancewood.pipeline.definition.names import near
-from lancewood.pipeline.report.facts import CheckFacts, Ending, RunFacts, TargetFacts
+from lancewood.pipeline.report.facts import CheckFacts, Ending, RunFacts, TargetFacts, from_json
 from lancewood.pipeline.running.ledger import decode_message, entry_at, tip_of
 from lancewood.repo import (
     HEADS,
@@ -229,23 +228,6 @@ def _holder(file: Path) -> str:
         return "somebody"
 
 
-_NUMBER, _TEXT = (int, NoneType), (str, NoneType)
-_TARGET: dict[str, tuple[type, ...]] = {
-    "table": (str,),
-    "mode": (str,),
-    **dict.fromkeys(("rows_before", "rows_after", "inserted", "updated", "deleted"), _NUMBER),
-    **dict.fromkeys(("replaced", "duplicates", "version"), _NUMBER),
-    "columns_added": (list,),
-    **dict.fromkeys(("indices_created", "indices_extended"), (list,)),
-    **dict.fromkeys(("indices_waiting", "indices_left_out"), (list,)),
-}
-_CHECK: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("name", "kind", "asked", "found"), (str,)),
-    **dict.fromkeys(("is_passed", "is_warning"), (bool,)),
-    **dict.fromkeys(("table", "kept_at"), _TEXT),
-    "failing_rows": (int,),
-}
-_Made = TypeVar("_Made")
 AT_WORK, CUT_OFF, RESET_AWAY = "at work", "cut off", "reset away"
 _MARKS = "runs/"
 OLDER_THAN = timedelta(days=7)
@@ -409,31 +391,9 @@ def past_report(folder: RunFolder) -> PastReport:
     name = str(folder.data)
     document = folder.report()
     try:
-        return PastReport(
-            started=_checked(document.get("started"), _TEXT),
-            seconds=_seconds(document.get("seconds")),
-            error=_checked(document.get("error"), _TEXT),
-            targets=tuple(_made(TargetFacts, each, _TARGET) for each in document["targets"]),
-            checks=tuple(_made(CheckFacts, each, _CHECK) for each in document["checks"]),
-        )
-    except (TypeError, KeyError, OverflowError) as cause:
+        return from_json(PastReport, {**dict.fromkeys(("targets", "checks")), **document})
+    except (TypeError, ValueError, OverflowError) as cause:
         raise FormatError(f"{name}: is no report of a run: {cause}", file=name) from cause
-
-
-def _seconds(value: Any) -> float | None:
-    found = _checked(value, (int, float, NoneType))
-    return None if found is None else float(found)
-
-
-def _made(kind: type[_Made], value: Any, types: dict[str, tuple[type, ...]]) -> _Made:
-    return kind(**{key: _checked(value[key], types[key]) for key in types if key in value})
-
-
-def _checked(value: Any, types: tuple[type, ...]) -> Any:
-    """The value itself; a list must be one of texts."""
-    if type(value) not in types:
-        raise TypeError(f"{value!r:.80} is not of a type that is written there")
-    return tuple(_checked(each, (str,)) for each in value) if type(value) is list else value
 
 
 def is_of_a_run(repository: Repository, run: str) -> bool:
