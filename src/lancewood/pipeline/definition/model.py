@@ -109,6 +109,16 @@ class Source:
     is_from_start: bool = False
     """Whether all is read again that earlier runs have read, in a full refresh; not in the file."""
 
+    @property
+    def kind(self) -> str:
+        """The format, in small letters; empty without one."""
+        return (self.format or "").casefold()
+
+    @property
+    def options_said(self) -> dict[str, str]:
+        """The options by names in small letters; of secrets only the templates."""
+        return {name.casefold(): str(value) for name, value in self.options.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

@@ -66,16 +66,20 @@ class Judged:
             F.col(_JUDGED).alias("reason"),
             file.cast("string").alias("file"),
             line.cast("long").alias("line"),
-            _record(self._schema).alias("record"),
+            self._record().alias("record"),
         )
 
-    @property
-    def _schema(self) -> StructType:
+    def _record(self) -> Column:
+        """The whole row as JSON; of a row that does not parse, its text."""
+        from pyspark.sql import functions as F
         from pyspark.sql.types import StructType
 
-        own = {_JUDGED, *(each for each in self.left_out if each != CORRUPT)}
-        fields = self.rows.schema.fields
-        return StructType([each for each in fields if each.name not in own])
+        own, fields = {_JUDGED, *self.left_out}, self.rows.schema.fields
+        whole = record_of(StructType([each for each in fields if each.name not in own]))
+        if CORRUPT not in self.rows.columns:
+            return whole
+        text = F.left(F.col(CORRUPT), F.lit(MOST_TEXT)).alias("text")
+        return F.when(F.col(CORRUPT).isNotNull(), F.to_json(F.struct(text))).otherwise(whole)
 
 
 def judge(frame: DataFrame, origin: Source | Step, pipeline: Pipeline) -> Judged | None:
@@ -98,7 +102,9 @@ def judge(frame: DataFrame, origin: Source | Step, pipeline: Pipeline) -> Judged
         if PROBLEM in frame.columns:
             reasons.append(F.col(PROBLEM))
             left_out += [PROBLEM, LINE]
-        reasons.append(F.when(F.col(CORRUPT).isNotNull(), F.lit(_unparsed(origin))))
+        kind = origin.format if isinstance(origin, Source) else None
+        unparsed = f"does not parse as {kind or 'a row'} with this schema"
+        reasons.append(F.when(F.col(CORRUPT).isNotNull(), F.lit(unparsed)))
         left_out.append(CORRUPT)
     if origin.bad is not None:
         found = _bad_column(frame, origin, origin.bad)
@@ -136,11 +142,6 @@ def _bad_column(frame: DataFrame, origin: Source | Step, asked: str) -> str:
     return found.name
 
 
-def _unparsed(origin: Source | Step) -> str:
-    kind = origin.format if isinstance(origin, Source) else None
-    return f"does not parse as {kind or 'a row'} with this schema"
-
-
 def with_lines(rows: DataFrame, source: Source) -> DataFrame:
     """The rows with their line numbers, from 1 on; null where one is not known and cannot be found
     by its text. Runs a small job to list the files."""
@@ -149,7 +150,11 @@ def with_lines(rows: DataFrame, source: Source) -> DataFrame:
 
     if LINE not in rows.columns:
         rows = rows.withColumn(LINE, F.lit(None).cast(T.LongType()))
-    if not _has_lines(source) or not {CORRUPT, FILE}.issubset(rows.columns):
+    said = source.options_said
+    is_by_lines = source.kind in _BY_LINES and said.get("multiline", "").casefold() != "true"
+    if not is_by_lines or not _OTHER_LINES.isdisjoint(said):
+        return rows
+    if not {CORRUPT, FILE}.issubset(rows.columns):
         return rows
     is_sought = F.col(CORRUPT).isNotNull() & F.col(LINE).isNull()
     broken = rows.where(is_sought).drop(LINE)
@@ -163,12 +168,6 @@ def with_lines(rows: DataFrame, source: Source) -> DataFrame:
     locations = lines.withColumn(_NTH, _nth(F.col(LINE).desc()))
     found = broken.withColumn(_NTH, _nth(F.lit(1))).join(locations, [FILE, CORRUPT, _NTH], "left")
     return found.drop(_NTH).unionByName(rows.where(~is_sought))
-
-
-def _has_lines(source: Source) -> bool:
-    said = {name.casefold(): str(value).casefold() for name, value in source.options.items()}
-    is_by_lines = (source.format or "").casefold() in _BY_LINES
-    return is_by_lines and _OTHER_LINES.isdisjoint(said) and said.get("multiline") != "true"
 
 
 def _lines(broken: DataFrame, files: list[str]) -> DataFrame | None:
@@ -207,19 +206,6 @@ def _nth(order: Column) -> Column:
     return F.row_number().over(Window.partitionBy(FILE, CORRUPT).orderBy(order))
 
 
-def _record(schema: StructType) -> Column:
-    """The whole row as JSON; of a row that does not parse, its text."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StructType
-
-    whole = StructType([each for each in schema.fields if each.name != CORRUPT])
-    if len(whole.fields) == len(schema.fields):
-        return record_of(whole)
-    text = F.left(F.col(CORRUPT), F.lit(MOST_TEXT)).alias("text")
-    unparsed = F.to_json(F.struct(text))
-    return F.when(F.col(CORRUPT).isNotNull(), unparsed).otherwise(record_of(whole))
-
-
 def record_of(schema: StructType) -> Column:
     """A row with these columns as JSON for people, nulls included. Large binaries are short; values
     that JSON has no word for are cast to text."""
@@ -236,7 +222,10 @@ def _shown(column: Column, kind: DataType) -> Column:
     from pyspark.sql import types as T
 
     if isinstance(kind, T.BinaryType):
-        return _short(column)
+        # A few bytes in base 64; of a longer binary only the size.
+        size = F.length(column)
+        text = F.concat(F.format_number(size, 0), F.lit(" bytes"))
+        return F.when(size > _SHOWN_BYTES, text).otherwise(F.base64(column))
     if isinstance(kind, T.StringType):
         return F.left(column, F.lit(MOST_TEXT))
     if isinstance(kind, T.StructType):
@@ -262,15 +251,6 @@ def _has_more(kind: DataType) -> bool:
     from pyspark.sql import types as T
 
     return not isinstance(kind, T.NumericType | T.BooleanType | T.DateType | T.TimestampType)
-
-
-def _short(column: Column) -> Column:
-    """A few bytes in base 64; of a longer binary only the size."""
-    from pyspark.sql import functions as F
-
-    size = F.length(column)
-    text = F.concat(F.format_number(size, 0), F.lit(" bytes"))
-    return F.when(size > _SHOWN_BYTES, text).otherwise(F.base64(column))
 
 
 def _text(column: Any) -> Column:

@@ -15,10 +15,10 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Pipeline, Source, Step
@@ -220,7 +220,7 @@ def _where(source: Source) -> str:
         return f"{source.table or source.uri}{at}"
     if source.paths:
         return ", ".join(source.paths)
-    said = {name.casefold(): str(value) for name, value in source.options.items()}
+    said = source.options_said
     return said.get("dbtable") or said.get("query") or said.get("url") or ""
 
 
@@ -275,7 +275,7 @@ class RowsOfFiles:
 
     @cached_property
     def _value(self) -> int | None:
-        if (self._source.format or "").casefold() == _WHOLE_FILES:
+        if self._source.kind == _WHOLE_FILES:
             return files_of(self._frame)
         if not is_by_columns(self._source) or _has_partitions(self._frame):
             return None
@@ -287,14 +287,13 @@ class RowsOfFiles:
 
 def is_by_columns(source: Source) -> bool:
     """Whether reading a part of a source is cheap."""
-    return (source.format or "").casefold() in _BY_COLUMNS
+    return source.kind in _BY_COLUMNS
 
 
 def is_read_whole(frame: DataFrame, source: Source) -> bool:
     """Whether Spark reads every row of a source anyway, so that counting is free: files of rows,
     unless they are partitioned."""
-    format = (source.format or "").casefold()
-    if not source.paths or is_by_columns(source) or format == _WHOLE_FILES:
+    if not source.paths or is_by_columns(source) or source.kind == _WHOLE_FILES:
         return False
     return not _has_partitions(frame)
 
@@ -312,7 +311,7 @@ def _has_partitions(frame: DataFrame) -> bool:
         return True
 
 
-class Frames:
+class Frames(AbstractContextManager["Frames"]):
     """Every source and step of a pipeline as a frame."""
 
     def __init__(
@@ -443,15 +442,7 @@ class Frames:
             with spark_may_be_gone():
                 each()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _needed(self) -> list[Source]:
@@ -466,7 +457,13 @@ class Frames:
                 f"there is no source or step {name!r}: {near(name, self._origins)}",
             )
         with self._refused(name):
-            frame = self._read(origin) if isinstance(origin, Source) else self._computed(origin)
+            if isinstance(origin, Source):
+                frame = self._read(origin)
+            elif origin.python is not None:
+                inputs = [self.frame(each) for each in origin.inputs]
+                frame = run_step(origin, inputs, self._modules, self._pipeline)
+            else:
+                frame = self._queried(origin)
             judged = judge(frame, origin, self._pipeline)
             if judged is None:
                 self._good[name] = self._keep(frame) if self._is_kept(origin) else frame
@@ -486,12 +483,6 @@ class Frames:
         if source.name not in self._uses.in_steps or is_free or is_read_whole(frame, source):
             frame = coming.counting(frame)
         return chosen_columns(frame, source)
-
-    def _computed(self, origin: Source | Step) -> DataFrame:
-        if isinstance(origin, Step) and origin.python is not None:
-            inputs = [self.frame(each) for each in origin.inputs]
-            return run_step(origin, inputs, self._modules, self._pipeline)
-        return self._queried(origin)
 
     def _queried(self, origin: Source | Step) -> DataFrame:
         assert origin.sql is not None

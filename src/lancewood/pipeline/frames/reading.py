@@ -13,6 +13,7 @@ is no larger than what opening one costs; the lines of larger ones are brought t
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -103,13 +104,13 @@ def file_of(frame: DataFrame) -> Column:
 
 def is_text(source: Source) -> bool:
     """Whether a source is CSV or JSON in files."""
-    return _kind(source) in (_CSV, _JSON) and bool(source.paths)
+    return source.kind in (_CSV, _JSON) and bool(source.paths)
 
 
 def is_parsed(source: Source) -> bool:
     """Whether rows may fail to parse, and the file leaves it to us what happens to them."""
     said = {each.casefold() for each in source.options}
-    return _kind(source) in _PARSED and said.isdisjoint((MODE, CORRUPT_OPTION.casefold()))
+    return source.kind in _PARSED and said.isdisjoint((MODE, CORRUPT_OPTION.casefold()))
 
 
 def keeps_corrupt(source: Source) -> bool:
@@ -120,10 +121,6 @@ def keeps_corrupt(source: Source) -> bool:
 def may_be_bad(source: Source) -> bool:
     """Whether rows of the source may be bad, so that it counts which file they are from."""
     return source.bad is not None or bool(source.rejects) or keeps_corrupt(source)
-
-
-def _kind(source: Source) -> str:
-    return (source.format or "").casefold()
 
 
 def line_reader(reader: Any, source: Source) -> Any:
@@ -162,9 +159,9 @@ def lines_of(spark: SparkSession, frame: DataFrame, source: Source, paths: list[
 
 
 def _guessed(spark: SparkSession, source: Source, paths: list[str]) -> StructType:
-    reader = spark.read.format(_kind(source))
+    reader = spark.read.format(source.kind)
     defaults: Mapping[str, str] = {"escape": '"', "multiLine": "true"}
-    defaults = {**(defaults if _kind(source) == _CSV else _JSON_DEFAULTS), MODE: FAIL}
+    defaults = {**(defaults if source.kind == _CSV else _JSON_DEFAULTS), MODE: FAIL}
     said = _said(source)
     for name, value in defaults.items():
         if name.casefold() not in said and not (name == MODE and not is_parsed(source)):
@@ -184,7 +181,7 @@ def rows_of(spark: SparkSession, lines: DataFrame, source: Source) -> DataFrame:
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    schema = T.StructType.fromJson(_metadata(lines))
+    schema = T.StructType.fromJson(json.loads(lines.schema[VALUE].metadata[_SCHEMA]))
     carried = [each for each in lines.schema.fields if each.name not in _ABOUT_LINES]
     directories = {each.name.casefold() for each in carried}
     fields = [each for each in schema.fields if each.name.casefold() not in directories]
@@ -222,16 +219,9 @@ def rows_of(spark: SparkSession, lines: DataFrame, source: Source) -> DataFrame:
 _ABOUT_LINES = (VALUE, START, LENGTH, SIZE)
 
 
-def _metadata(lines: DataFrame) -> Any:
-    import json
-
-    return json.loads(lines.schema[VALUE].metadata[_SCHEMA])
-
-
 def _said(source: Source) -> dict[str, str]:
     """The options of a source, by names without case."""
-    found = {name.casefold(): value for name, value in plain_options(source.options).items()}
-    return {name: str(value) for name, value in found.items()}
+    return {name.casefold(): value for name, value in plain_options(source.options).items()}
 
 
 def _has_own(source: Source, mode: str) -> bool:
@@ -245,7 +235,7 @@ def _parsed(source: Source, fields: list[StructField], own: str, mode: str) -> C
     from pyspark.sql import types as T
 
     said = _said(source)
-    defaults = _CSV_DEFAULTS if _kind(source) == _CSV else _JSON_DEFAULTS
+    defaults = _CSV_DEFAULTS if source.kind == _CSV else _JSON_DEFAULTS
     options = {name: value for name, value in defaults.items() if name.casefold() not in said}
     for name, value in plain_options(source.options).items():
         if name.casefold() not in (*_OF_FILES, MODE):
@@ -256,7 +246,7 @@ def _parsed(source: Source, fields: list[StructField], own: str, mode: str) -> C
         options = {n: v for n, v in options.items() if n.casefold() != CORRUPT_OPTION.casefold()}
         options[CORRUPT_OPTION] = CORRUPT
     record = F.coalesce(F.col(ORDERED), F.col(TEXT))
-    if _kind(source) == _JSON:
+    if source.kind == _JSON:
         return F.from_json(record, T.StructType(fields), options)
     texts = (f"{quoted(each.name)} {each.dataType.simpleString()}" for each in fields)
     return F.from_csv(record, ", ".join(texts), options)
@@ -269,6 +259,7 @@ def _records(
     columns: pa.Schema,
     carried: list[StructField],
 ) -> DataFrame:
+    from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
     make, is_whole = _reader(source, columns, lines)
@@ -277,26 +268,17 @@ def _records(
     schema = T.StructType([T.StructField(name, kind) for name, kind in new.items()] + carried)
     if not is_whole:
         return lines.mapInArrow(ToRecords(make, is_whole=False), schema)
-    limit, size = _uncut_bytes(spark), bytes_of(lines)
+    # The size up to which Spark cuts no file, whatever else there is to read.
+    names = ("spark.sql.files.openCostInBytes", "spark.sql.files.maxPartitionBytes")
+    limit, size = min(_bytes(spark.conf.get(each) or "0") for each in names), bytes_of(lines)
     whole = ToRecords(make, is_whole=True)
     if size is not None and size <= limit:
         return lines.mapInArrow(whole, schema)
     small = lines.where(f"{SIZE} <= {limit}").mapInArrow(whole, schema)
-    return small.unionAll(_brought_together(lines, limit).mapInArrow(whole, schema))
-
-
-def _brought_together(lines: DataFrame, limit: int) -> DataFrame:
-    """The lines of files that Spark may have cut, each file in order within one partition."""
-    from pyspark.sql import functions as F
-
+    # The lines of files that Spark may have cut: each file in order within one partition.
     large = lines.where(f"{SIZE} > {limit}").withColumn(_AT, F.monotonically_increasing_id())
-    return large.repartition(FILE).sortWithinPartitions(FILE, START, _AT).drop(_AT)
-
-
-def _uncut_bytes(spark: SparkSession) -> int:
-    """The size up to which Spark cuts no file, whatever else there is to read."""
-    names = ("spark.sql.files.openCostInBytes", "spark.sql.files.maxPartitionBytes")
-    return min(_bytes(spark.conf.get(each) or "0") for each in names)
+    large = large.repartition(FILE).sortWithinPartitions(FILE, START, _AT).drop(_AT)
+    return small.unionAll(large.mapInArrow(whole, schema))
 
 
 def _bytes(text: str) -> int:
@@ -347,7 +329,7 @@ def _reader(
     )
     line_end = said.get("linesep", "\n")
     is_said = said.get("multiline", "").casefold()
-    if _kind(source) == _JSON:
+    if source.kind == _JSON:
         is_whole = is_said == "true"
         is_lenient = any(said.get(each, "").casefold() == "true" for each in _LENIENT)
         json_form = JsonForm(columns, encoding, line_end, notation, is_whole, is_lenient)
@@ -426,7 +408,12 @@ def configured(reader: Reader, source: Source) -> Reader:
     schema; without one they end the run. A file that sets ``mode`` or the column for them overrides
     this.
     """
-    options = {**_parsing(source), **source.options}
+    options: dict[str, Option] = {}
+    if keeps_corrupt(source):
+        options = {MODE: KEEP, CORRUPT_OPTION: CORRUPT}
+    elif is_parsed(source):
+        options = {MODE: FAIL}
+    options |= source.options
     reader = reader.format(source.format)
     for name, value in plain_options(options).items():
         reader = reader.option(name, value)
@@ -436,21 +423,13 @@ def configured(reader: Reader, source: Source) -> Reader:
     return reader
 
 
-def _parsing(source: Source) -> dict[str, Option]:
-    if not is_parsed(source):
-        return {}
-    if keeps_corrupt(source):
-        return {MODE: KEEP, CORRUPT_OPTION: CORRUPT}
-    return {MODE: FAIL}
-
-
 def with_file(frame: DataFrame, source: Source) -> DataFrame:
     """The frame with the file of each row, if rows may be bad and come from files, and with the
     file's time if the source asks for it. Calling it twice is harmless."""
     if source.file_time is not None and FILE_TIME not in frame.columns:
         written = frame.metadataColumn("_metadata")["file_modification_time"]
         frame = frame.withColumn(FILE_TIME, written)
-    is_in_files = source.paths and (source.format or "").casefold() in _FORMATS_OF_FILES
+    is_in_files = source.paths and source.kind in _FORMATS_OF_FILES
     if not may_be_bad(source) or not is_in_files or FILE in frame.columns:
         return frame
     return frame.withColumn(FILE, file_of(frame))

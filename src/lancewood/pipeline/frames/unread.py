@@ -90,7 +90,7 @@ class NewFiles:
     def frame(self, spark: SparkSession) -> DataFrame:
         """The rows of exactly these files."""
         if not self.files:
-            return _nothing(spark, self.source)
+            return read_files(spark, self.source, self.source.paths).limit(0)
         by_root: dict[int, list[str]] = {}
         for each in self.files:
             by_root.setdefault(each.root, []).append(literal(each.path))
@@ -101,7 +101,9 @@ class NewFiles:
         base = _base(self.source, root, paths)
         try:
             with opening_many(spark):
-                return _analysed(read_files(spark, self.source, paths, base))
+                frame = read_files(spark, self.source, paths, base)
+                _ = frame.schema  # over Connect Spark does not look up files by itself
+                return frame
         except Exception as error:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
@@ -184,25 +186,16 @@ def _files(found: pa.Table) -> Iterable[SourceFile]:
         yield SourceFile(path, size, moment, root)
 
 
+def _is_recursive(source: Source) -> bool:
+    return source.options_said.get(_RECURSIVE, "").casefold() == "true"
+
+
 def _base(source: Source, root: int, paths: Sequence[str]) -> str | None:
     """The directory below which partitions (``day=7``) start: Spark cannot tell from files
     alone."""
-    said = {name.casefold(): value for name, value in source.options.items()}
-    is_recursive = str(said.get(_RECURSIVE, "")).casefold() == "true"
-    is_said = is_recursive or _BASE in said
+    is_said = _is_recursive(source) or _BASE in source.options_said
     has_partitions = any("=" in each.rpartition("/")[0] for each in paths)
     return single_path(source.paths[root]) if has_partitions and not is_said else None
-
-
-def _analysed(frame: DataFrame) -> DataFrame:
-    """The frame, once Spark has looked up its files; over Connect it does not by itself."""
-    _ = frame.schema
-    return frame
-
-
-def _nothing(spark: SparkSession, source: Source) -> DataFrame:
-    """A frame without rows, with the columns of the files or of the schema."""
-    return read_files(spark, source, source.paths).limit(0)
 
 
 @contextmanager
@@ -388,7 +381,6 @@ def _checked_state(state: object, source: Source) -> dict[str, Any]:
 
 _LOCAL = "file:"
 _UNDERSTOOD = frozenset(["recursivefilelookup", "pathglobfilter", "basepath"])
-_LISTING = _UNDERSTOOD | {"modifiedbefore", "modifiedafter"}
 _PIECES = re.compile(r"\\(.)|([*?])|([\[\]{}\\])|([^\\*?\[\]{}]+)", re.DOTALL)
 _MARKER = re.compile(r"_SUCCESS|_(?:committed|started)_.*|_(?:common_)?metadata|\..*\.crc")
 _WILD = {"*": ".*", "?": "."}
@@ -428,11 +420,9 @@ def passed_over(source: Source) -> int | None:
 
     Files that programs put beside data, such as ``_SUCCESS`` and checksums, are not counted.
     """
-    said = {name.casefold(): str(value) for name, value in source.options.items()}
-    only = _pattern(said.get("pathglobfilter", "*"))
+    only, is_deep = _pattern(source.options_said.get("pathglobfilter", "*")), _is_recursive(source)
     if only is None or not source.paths:
         return None
-    is_deep = said.get("recursivefilelookup", "").casefold() == "true"
     found = set[str]()
     try:
         for path in source.paths:
@@ -450,11 +440,10 @@ def passed_over(source: Source) -> int | None:
 def _listed_here(source: Source) -> pa.Table | None:
     """Path, size and time of every file that Spark would list, and perhaps of some others; None
     where that is not certain."""
-    said = {name.casefold(): str(value) for name, value in source.options.items()}
-    only = _pattern(said.get("pathglobfilter", "*"))
-    if only is None or not _LISTING.intersection(said) <= _UNDERSTOOD:
+    said = source.options_said
+    only, is_deep = _pattern(said.get("pathglobfilter", "*")), _is_recursive(source)
+    if only is None or not _LISTING_OPTIONS.intersection(said) <= _UNDERSTOOD:
         return None
-    is_deep = said.get("recursivefilelookup", "").casefold() == "true"
     found: dict[str, os.stat_result] = {}
     try:
         for path in source.paths:

@@ -124,7 +124,9 @@ class Indexing:
 
     def run(self, table: Table, runner: Runner) -> Table:
         """Extend the indices that are there and create the others; the table then."""
-        beside = self._missing(table) and self.context.published_indices(self.target.table)
+        known = {each.name for each in table.indices}
+        missing = any(each.name not in known for each in self.target.indices)
+        beside = self.context.published_indices(self.target.table) if missing else set()
         for each in self.target.indices:
             if any(known.name == each.name for known in table.indices):
                 after = table.indices.extend(each.name, runner=runner)
@@ -135,10 +137,6 @@ class Indexing:
             else:
                 table = self._create(table, each, runner)
         return table
-
-    def _missing(self, table: Table) -> list[str]:
-        known = {each.name for each in table.indices}
-        return [each.name for each in self.target.indices if each.name not in known]
 
     def _create(self, table: Table, index: TargetIndex, runner: Runner) -> Table:
         try:

@@ -7,7 +7,7 @@ may be something else.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,8 @@ def load_quarantine(
 ) -> QuarantineFacts:
     """Append the bad rows of a run to its quarantine, if there are any; gives how many, and whether
     that is more than the limit allows."""
+    from pyspark.sql import functions as F
+
     limit = pipeline.quarantine
     facts = QuarantineFacts(limit.table, limit=limit_text(limit))
     rows = frames.bad_rows()
@@ -60,8 +62,9 @@ def load_quarantine(
     if location is None:
         return facts
     moment = datetime.now(UTC)
+    stamps = F.lit(context.run).alias("run"), F.lit(moment).alias("moment")
     done = write(
-        _stamped(rows, context.run, moment),
+        rows.select(*stamps, "origin", "reason", "file", "line", "record"),
         location.uri,
         "append",
         branch=location.branch,
@@ -73,7 +76,8 @@ def load_quarantine(
     facts.rows = done.counts.inserted
     if facts.rows:
         counts = _counts(spark, context, limit.table, location)
-        facts.by_reason = tuple(_most(counts))
+        most = counts.orderBy(F.desc("count"), "origin", "reason").limit(MOST_REASONS).collect()
+        facts.by_reason = tuple((e["origin"] or "", e["reason"] or "", e["count"]) for e in most)
         facts.sample = tuple(_sample(spark, context, location, moment))
         facts.is_beyond = _is_beyond(limit, facts.rows, counts, frames)
     return facts
@@ -120,13 +124,6 @@ def _location(context: RunContext, table: str, rows: DataFrame) -> TargetTable |
     return location
 
 
-def _stamped(rows: DataFrame, run: str, moment: datetime) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    stamps = F.lit(run).alias("run"), F.lit(moment).alias("moment")
-    return rows.select(*stamps, "origin", "reason", "file", "line", "record")
-
-
 def _counts(
     spark: SparkSession, context: RunContext, table: str, location: TargetTable
 ) -> DataFrame:
@@ -143,14 +140,6 @@ def _counts(
     if context.has(table):
         counted = counted.unionByName(rows(context.open(table), -1))
     return counted.groupBy("origin", "reason").agg(F.sum("sign").alias("count")).where("count > 0")
-
-
-def _most(counts: DataFrame) -> Iterable[tuple[str, str, int]]:
-    from pyspark.sql import functions
-
-    first = counts.orderBy(functions.desc("count"), "origin", "reason").limit(MOST_REASONS)
-    for each in first.collect():
-        yield each["origin"] or "", each["reason"] or "", each["count"]
 
 
 def _sample(
@@ -200,18 +189,11 @@ def _is_beyond(limit: Quarantine, rows: int, counts: DataFrame, frames: Frames) 
     if limit.most_share is None:
         return False
     known = {each.name: each.rows for each in frames.counted()}
-    return any(
-        bad > limit.most_share * _all_rows(origin, bad, known, frames)
-        for origin, bad in _by_origin(counts).items()
-    )
-
-
-def _by_origin(counts: DataFrame) -> dict[str, int]:
-    found: list[Any] = counts.groupBy("origin").sum("count").collect()
-    return {each[0]: each[1] for each in found}
-
-
-def _all_rows(origin: str, bad: int, known: Mapping[str, int | None], frames: Frames) -> int:
-    """How many rows a source or step has; those of a step are counted now."""
-    rows = known.get(origin)
-    return bad + frames.frame(origin).count() if rows is None else rows
+    by_origin: list[Any] = counts.groupBy("origin").sum("count").collect()
+    for origin, bad in by_origin:
+        rows_of = known.get(origin)
+        if rows_of is None:  # of a step: counted now
+            rows_of = bad + frames.frame(origin).count()
+        if bad > limit.most_share * rows_of:
+            return True
+    return False
