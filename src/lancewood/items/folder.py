@@ -33,7 +33,7 @@ from lancewood.git.repository import GitRepository
 from lancewood.git.revisions import resolve
 from lancewood.git.syncing import sync_paths
 from lancewood.git.values import LAST_OF_CALENDAR, Hash, Signature
-from lancewood.items.outcome import ItemDone, ItemOutcome, run_of
+from lancewood.items.outcome import ItemDone, ItemOutcome, is_utf8, run_of
 from lancewood.store.base import is_in_the_making
 from lancewood.store.disk import DiskStore
 from lancewood.store.locate import open_store
@@ -382,6 +382,7 @@ HISTORY = (
     *("message", "run"),
 )
 CONTENTS = ("item", "path", "commit", "hash", "mode", "size", "content")
+_KINDS = {HEAD: "head", HEADS: "branch", TAGS: "tag"}
 OpenedItem: TypeAlias = GitRepository
 """The git repository of one item."""
 
@@ -393,21 +394,17 @@ def opened(folder: str, item: str, *, fsync: bool | None = False) -> Iterator[Op
     try:
         git = GitRepository.open(path, fsync=fsync)
     except NotFoundError:
-        _check_readable(path)
+        try:
+            os.listdir(path)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as cause:
+            raise StorageError(f"cannot read {path}: {cause.strerror}", path=path) from cause
         raise
     try:
         yield git
     finally:
         git.close()
-
-
-def _check_readable(path: str) -> None:
-    try:
-        os.listdir(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError as cause:
-        raise StorageError(f"cannot read {path}: {cause.strerror}", path=path) from cause
 
 
 def refs_of(git: OpenedItem, item: str, columns: Collection[str]) -> Iterator[dict[str, Any]]:
@@ -419,18 +416,14 @@ def refs_of(git: OpenedItem, item: str, columns: Collection[str]) -> Iterator[di
         yield {
             "item": item,
             "ref": _text("ref", ref),
-            "kind": _kind(ref),
+            "kind": next(
+                (kind for begin, kind in _KINDS.items() if ref.startswith(begin)), "other"
+            ),
             "hash": hash,
             "commit": _commit_of(git, hash) if "commit" in columns else None,
             "target": _text("ref", named) if named and ref == HEAD else None,
             "is_head": ref in (HEAD, named),
         }
-
-
-def _kind(ref: str) -> str:
-    if ref == HEAD:
-        return "head"
-    return "branch" if ref.startswith(HEADS) else "tag" if ref.startswith(TAGS) else "other"
 
 
 def history_of(
@@ -540,8 +533,6 @@ def _moment(by: Signature) -> datetime | None:
 
 def _text(what: str, name: str) -> str:
     """The name; raises FormatError if it is not UTF-8, since names in git are bytes."""
-    try:
-        name.encode()
-    except UnicodeEncodeError as cause:
-        raise FormatError(f"the {what} {name!r} is not UTF-8") from cause
+    if not is_utf8(name):
+        raise FormatError(f"the {what} {name!r} is not UTF-8")
     return name

@@ -124,7 +124,7 @@ def new_run() -> str:
 
 def checked_run(run: object) -> str:
     """The id itself; raises InvalidInputError."""
-    if not isinstance(run, str) or not _is_run(run) or not _is_utf8(run):
+    if not isinstance(run, str) or not _is_run(run) or not is_utf8(run):
         raise InvalidInputError(
             f"run id {str(run)[:200]!r} is not allowed: it is 1 to 100 characters without spaces"
         )
@@ -172,7 +172,8 @@ def made_by(objects: Commits, tip: Hash, run: str) -> Hash | None:
     return None
 
 
-def _is_utf8(text: str) -> bool:
+def is_utf8(text: str) -> bool:
+    """Whether a text can be written: names from a disk may hold other bytes."""
     try:
         text.encode()
     except UnicodeEncodeError:

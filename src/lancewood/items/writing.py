@@ -35,7 +35,14 @@ from lancewood.git.repository import GitRepository, new_config
 from lancewood.git.syncing import sync_paths
 from lancewood.git.values import Hash, Signature, checked_hash, encode_commit, encode_tree, is_hash
 from lancewood.items.folder import ItemFolder, checked_item
-from lancewood.items.outcome import ItemDone, ItemOutcome, check_claims_none, made_by, with_run
+from lancewood.items.outcome import (
+    ItemDone,
+    ItemOutcome,
+    check_claims_none,
+    is_utf8,
+    made_by,
+    with_run,
+)
 from lancewood.model.refs import MAIN
 from lancewood.repo import RepoContext, checked_message, swap
 from lancewood.store.disk_root import fsync_by_default
@@ -252,7 +259,12 @@ def item_files(item: object, rows: Iterable[FileRow], mode: Mode, message: str) 
         if row.message is not None:
             messages.add(row.message)
         if row.content is not None:
-            _check_size(name, row.path, len(row.content))
+            size = len(row.content)
+            if size > MOST_BYTES:
+                raise InvalidInputError(
+                    f"{row.path!r} of item {name!r} has {size} bytes, {MOST_BYTES} is the most",
+                    item=name,
+                )
             files[row.path] = row.content
         elif mode == "update":
             removed.append(row.path)
@@ -271,22 +283,9 @@ def item_files(item: object, rows: Iterable[FileRow], mode: Mode, message: str) 
     checked_paths(removed)
     text = checked_message(messages.pop() if messages else message)
     check_claims_none(text)
-    _check_utf8(name, text)
+    if not is_utf8(text):
+        raise InvalidInputError(f"the message of item {name!r} is not UTF-8", item=name)
     return ItemFiles(name, files, tuple(removed), text)
-
-
-def _check_size(item: str, path: str, size: int) -> None:
-    if size > MOST_BYTES:
-        raise InvalidInputError(
-            f"{path!r} of item {item!r} has {size} bytes, {MOST_BYTES} is the most", item=item
-        )
-
-
-def _check_utf8(item: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as cause:
-        raise InvalidInputError(f"the message of item {item!r} is not UTF-8", item=item) from cause
 
 
 @dataclass(frozen=True)
@@ -343,7 +342,12 @@ class ItemWriter:
                     return ItemOutcome(files.item, ItemDone.WRITTEN, tip)
             if not os.path.lexists(f"{path}/HEAD"):
                 self._folder.check_free(files.item)
-                self._begun(path)
+                # Completes an unfinished ``init``, or races with another writer.
+                branch = self._snapshots.branch or MAIN
+                with suppress(AlreadyExistsError):
+                    GitRepository.init(
+                        path, branch=branch, settings=new_settings(), fsync=self._fsync
+                    )
                 self._folder.named(files.item)
         return self._moved(path, files)
 
@@ -364,13 +368,6 @@ class ItemWriter:
             fsync=self._fsync,
         )
         return tip if is_born else None
-
-    def _begun(self, path: str) -> None:
-        """Make an empty repository, completing an unfinished ``init`` or racing with another
-        writer."""
-        branch = self._snapshots.branch or MAIN
-        with suppress(AlreadyExistsError):
-            GitRepository.init(path, branch=branch, settings=new_settings(), fsync=self._fsync)
 
     def _moved(self, path: str, files: ItemFiles) -> ItemOutcome:
         """Add a commit to the branch of an existing item."""

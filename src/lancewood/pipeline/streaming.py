@@ -151,9 +151,15 @@ class Batches:
 
     def _run(self, rows: DataFrame, batch: int) -> bool:
         """Whether the stream may continue with the next batch."""
-        self._forget_report(batch - KEPT_REPORTS)
-        if self._is_empty(rows):
-            return True
+        old = batch_run_id(self.pipeline.name, self._stream.result(), batch - KEPT_REPORTS)
+        folder = RunFolder.of(Path(self.pipeline.repository), self.pipeline.name, old)
+        if folder.is_there:
+            shutil.rmtree(folder.path, ignore_errors=True)
+        try:
+            if rows.isEmpty():  # it changes nothing, whatever the mode of a target
+                return True
+        except Exception as error:
+            raise failed(self.pipeline, error, f"reading {self.source!r}") from None
         run = batch_run_id(self.pipeline.name, self._stream.result(), batch)
         facts = self.run_batch(
             self.pipeline,
@@ -185,19 +191,6 @@ class Batches:
                 f"branch {pipeline.branch} was reset and has lost {which}: what the checkpoint "
                 "counts as done is not read again; a new checkpoint reads everything"
             )
-
-    def _is_empty(self, rows: DataFrame) -> bool:
-        """A batch without rows changes nothing, whatever the mode of a target."""
-        try:
-            return rows.isEmpty()
-        except Exception as error:
-            raise failed(self.pipeline, error, f"reading {self.source!r}") from None
-
-    def _forget_report(self, batch: int) -> None:
-        run = batch_run_id(self.pipeline.name, self._stream.result(), batch)
-        folder = RunFolder.of(Path(self.pipeline.repository), self.pipeline.name, run)
-        if folder.is_there:
-            shutil.rmtree(folder.path, ignore_errors=True)
 
 
 class BatchListener(Listener):
@@ -259,10 +252,18 @@ class Summary:
         if batch.ending not in (Ending.ALREADY_PUBLISHED, Ending.REVERTED):
             facts.base_commit = facts.base_commit or batch.base_commit
             facts.checks = batch.checks or facts.checks
-            facts.sources = _sources(facts.sources, batch.sources)
+            before = {each.name: each for each in facts.sources}
+            facts.sources = [
+                _added(before[each.name], each, "rows", "files", "bytes")
+                if each.name in before
+                else each
+                for each in batch.sources
+            ]
             facts.quarantine = _quarantine(facts.quarantine, batch.quarantine)
         if batch.ending is Ending.PUBLISHED:
-            facts.targets = _targets(facts.targets, batch.targets)
+            # In the order of the file: a table may be among them twice.
+            pairs = zip(facts.targets or batch.targets, batch.targets, strict=True)
+            facts.targets = [new if old is new else _target(old, new) for old, new in pairs]
 
     def stop(self, batch: RunFacts, number: int) -> None:
         """A batch ended without an error, and was not published: the stream ends with it."""
@@ -284,25 +285,10 @@ class Summary:
         facts.what_next = batch.what_next
 
 
-def _sources(before: Sequence[SourceFacts], now: Sequence[SourceFacts]) -> list[SourceFacts]:
-    known = {each.name: each for each in before}
-    return [
-        _added(known[each.name], each, "rows", "files", "bytes") if each.name in known else each
-        for each in now
-    ]
-
-
 def _added(old: _Facts, new: _Facts, *names: str) -> _Facts:
     """The new facts, with the numbers of both added up."""
     sums: dict[str, Any] = {name: total((getattr(old, name), getattr(new, name))) for name in names}
     return replace(new, **sums)
-
-
-def _targets(before: Sequence[TargetFacts], now: Sequence[TargetFacts]) -> list[TargetFacts]:
-    """Targets in the order of the file, batches added up: a table may be among them twice."""
-    if not before:
-        return [*now]
-    return [_target(old, new) for old, new in zip(before, now, strict=True)]
 
 
 def _target(old: TargetFacts, new: TargetFacts) -> TargetFacts:

@@ -30,6 +30,7 @@ from lancewood.git.loose import MOST_BYTES
 from lancewood.git.names import HEAD, HEADS, TAGS, checked_branch, checked_ref, checked_tag
 from lancewood.git.ref_store import SYMBOLIC
 from lancewood.git.values import LAST_OF_CALENDAR, is_hash
+from lancewood.items.outcome import is_utf8
 from lancewood.store.wholefile import read_file
 
 LOG = "log.jsonl"
@@ -251,22 +252,15 @@ def _line(found: dict[str, object]) -> LogLine | None:
     if op not in _OPS or not isinstance(hash, str) or not is_hash(hash) or not isinstance(ref, str):
         return None
     parent, label = found.get("parent"), found.get("label")
+    is_message = isinstance(label, str) and label.strip() and "\0" not in label and is_utf8(label)
     return LogLine(
         str(op),
         hash,
         ref,
         parent if isinstance(parent, str) and is_hash(parent) else None,
         _seconds(found.get("timestamp")),
-        label if isinstance(label, str) and _is_message(label) else None,
+        str(label) if is_message else None,
     )
-
-
-def _is_message(label: str) -> bool:
-    try:
-        label.encode()
-    except UnicodeEncodeError:
-        return False
-    return bool(label.strip()) and "\0" not in label
 
 
 def _seconds(text: object) -> int | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -359,11 +360,8 @@ class _Tagging:
 
     def tag(self, folder: ItemFolder, item: str) -> ItemOutcome:
         folder.check_inside(item)
-        git = GitRepository.open(folder.path(item), fsync=self.fsync)
-        try:
+        with closing(GitRepository.open(folder.path(item), fsync=self.fsync)) as git:
             return tag_item(git, item, self.name, self.revision, self.by, force=self.force)
-        finally:
-            git.close()
 
 
 def _tag(work: _Tagging, batches: Iterable[pa.RecordBatch]) -> Iterator[ItemOutcome]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancewood.files.text_forms import is_list
 from lancewood.pipeline.checks.kind import CheckKind, CheckWork, Finding
 from lancewood.pipeline.definition.model import RowsCheck, SchemaCheck, SchemaRule
 from lancewood.pipeline.report.markup import counted
@@ -159,7 +160,7 @@ def _type(before: Any, now: Any, path: str) -> Iterator[SchemaChange]:
         yield from _field(before.key_field, now.key_field, f"{path}.key")
         yield from _field(before.item_field, now.item_field, f"{path}.value")
         return
-    if _is_list(before) and _is_list(now):
+    if is_list(before) and is_list(now):
         if _list_kind(before) != _list_kind(now):
             yield SchemaChange(f"{path} was {before} and is {now}", _is_wider_list(before, now))
         item = before.value_field.with_name("item"), now.value_field.with_name("item")
@@ -218,12 +219,6 @@ def _is_finer(before: Any, now: Any) -> bool:
     if now.unit == "ns" and not pa.types.is_time(now):
         return bool(before.unit == "ns")
     return _UNITS.index(now.unit) >= _UNITS.index(before.unit)
-
-
-def _is_list(kind: Any) -> bool:
-    return bool(
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    )
 
 
 def _list_kind(kind: Any) -> tuple[int, int]:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancewood.errors import UnsupportedError
+from lancewood.files.text_forms import is_bytes
 from lancewood.pipeline.context import RunContext
 from lancewood.pipeline.definition.model import Mode, Pipeline, Spot
 from lancewood.pipeline.definition.names import near, wrong
@@ -220,18 +221,7 @@ def is_small(kind: pa.DataType) -> bool:
         return is_small(kind.value_type)
     if pa.types.is_fixed_size_binary(kind):
         return bool(kind.byte_width <= _MOST_FIXED_BYTES)
-    return not (pa.types.is_nested(kind) or is_binary(kind))
-
-
-def is_binary(kind: pa.DataType) -> bool:
-    """Whether values are bytes, of any length."""
-    types = pa.types
-    return bool(
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_binary_view(kind)
-        or types.is_fixed_size_binary(kind)
-    )
+    return not (pa.types.is_nested(kind) or is_bytes(kind))
 
 
 def may_not_fit(kind: pa.DataType) -> bool:
@@ -269,7 +259,7 @@ def _text(value: Any, depth: int) -> str:
     kind = value.type
     if isinstance(value, pa.ExtensionScalar | pa.DictionaryScalar):
         return _text(value.value, depth)
-    if is_binary(kind):
+    if is_bytes(kind):
         size = value.as_buffer().size
         return "1 byte" if size == 1 else f"{size:,} bytes"
     if depth >= _MOST_DEPTH and pa.types.is_nested(kind):

@@ -429,9 +429,11 @@ def read_parameters(declared: object, given: Mapping[str, str], spot: Spot) -> d
             raise wrong(spot.at(name), f"takes a text in UTF-8, got {described(value)}")
     for name, default in defaults.items():
         if default is None and name not in given:
+            text = table[name].get("help")  # it is a table: only there is one required
+            hint = f" ({text})" if text else ""
             raise wrong(
                 spot.at(name),
-                f"the parameter has no default and was not given: {name}=…{_help(table[name])}",
+                f"the parameter has no default and was not given: {name}=…{hint}",
             )
     return {name: given.get(name, default or "") for name, default in defaults.items()}
 
@@ -474,11 +476,6 @@ def _plain_default(text: str, spot: Spot) -> str:
     if not _is_plain(text):
         raise wrong(spot, "a parameter cannot hold a NUL")
     return text
-
-
-def _help(declared: Any) -> str:
-    text = declared.get("help") if isinstance(declared, dict) else None
-    return f" ({text})" if text else ""
 
 
 def _is_plain(text: str) -> bool:
@@ -533,7 +530,10 @@ def hide(pipeline: Pipeline, text: str) -> str:
     Python text.
     """
     shown: dict[str, str] = {}
-    for secret in _secrets(pipeline):
+    options: list[Option] = [*pipeline.storage_options.values()]
+    for source in pipeline.sources:
+        options += source.options.values()
+    for secret in (each for each in options if isinstance(each, Secret)):
         for value, template in [
             (secret.text, secret.template),
             *((each, f"${{env:{name}}}") for name, each in secret.values),
@@ -544,13 +544,6 @@ def hide(pipeline: Pipeline, text: str) -> str:
     if not found:
         return text
     return re.sub("|".join(map(re.escape, found)), lambda each: shown[each[0]], text)
-
-
-def _secrets(pipeline: Pipeline) -> Iterator[Secret]:
-    options: list[Option] = [*pipeline.storage_options.values()]
-    for source in pipeline.sources:
-        options += source.options.values()
-    yield from (each for each in options if isinstance(each, Secret))
 
 
 def _spellings(value: str) -> Iterator[str]:

@@ -65,7 +65,12 @@ def verdict(facts: RunFacts) -> RunVerdict:
             sentences = [unpublished, _kept(facts)]
         case Ending.TOO_MANY_BAD_ROWS:
             tone, title = Tone.BAD, "Too many bad rows"
-            sentences = [*_bad_rows_said(facts), unpublished, _kept(facts)]
+            sentences = [unpublished, _kept(facts)]
+            if facts.quarantine is not None:
+                found = facts.quarantine
+                limit = f"; allowed: {found.limit}" if found.limit else ""
+                rows = f"{counted(found.rows, 'row')} went to {found.table}{limit}."
+                sentences.insert(0, rows)
         case Ending.DRY_RUN:
             tone, title = Tone.QUIET, "Dry run"
             sentences = [f"Nothing was published: {untouched}"]
@@ -163,14 +168,6 @@ def batches_text(number: int) -> str:
     return "1 batch" if number == 1 else f"{number:,} batches"
 
 
-def _bad_rows_said(facts: RunFacts) -> list[str]:
-    if facts.quarantine is None:
-        return []
-    found = facts.quarantine
-    rows = f"{counted(found.rows, 'row')} went to {found.table}"
-    return [f"{rows}; allowed: {found.limit}." if found.limit else f"{rows}."]
-
-
 def _kept(facts: RunFacts) -> str:
     return f"What the run loaded is on {facts.run_branch}, for you to look at."
 
@@ -184,10 +181,11 @@ def lines(facts: RunFacts) -> list[str]:
     title = verdict(facts).title
     ended = f"{title[:1].lower()}{title[1:]} in {duration(facts.seconds)}"
     report = [f"{facts.folder}/report.html"] if facts.folder else []
+    error = shortened(facts.error or "", _MOST_ERROR)
     return [
         f"{_name(facts.pipeline)}: {visible(ended)}",
         *_block("run", [_run(facts)]),
-        *_block("error", _error(facts.error), most=None),
+        *_block("error", [visible(each) for each in error.splitlines()], most=None),
         *_block(
             "read",
             _aligned([_source(each) for each in facts.sources[:_MOST_LINES]]),
@@ -241,12 +239,6 @@ def _run(facts: RunFacts) -> str:
     if facts.batches is not None:
         parts.append(batches_text(facts.batches))
     return ", ".join(parts)
-
-
-def _error(text: str | None) -> list[str]:
-    if text is None:
-        return []
-    return [visible(each) for each in shortened(text, _MOST_ERROR).splitlines()]
 
 
 def _source(source: SourceFacts) -> tuple[str, ...]:

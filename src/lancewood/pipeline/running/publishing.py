@@ -168,26 +168,19 @@ class _Permission:
         base = self.context.base
         if tip is not None and tip.hash != base:
             before = None if base is None else self.context.repository.at(base)
-            self._check_news(before, tip)
+            is_incremental = any(each.incremental for each in self.context.pipeline.sources)
+            if is_incremental and entry_bytes(before, name) != entry_bytes(tip, name):
+                raise RetryableConflictError(
+                    f"another run of {name!r} was published meanwhile, and may have read the same "
+                    "news; this one has to look again"
+                )
             self._check_seen(before, tip)
         self.ledger.heal(tip)
         return {entry_file(name): encode_entry(self.entry)}
 
-    def _check_news(self, before: View | None, tip: View) -> None:
-        pipeline = self.context.pipeline
-        if not any(each.incremental for each in pipeline.sources):
-            return
-        if entry_bytes(before, pipeline.name) != entry_bytes(tip, pipeline.name):
-            raise RetryableConflictError(
-                f"another run of {pipeline.name!r} was published meanwhile, and may have read the "
-                "same news; this one has to look again"
-            )
-
     def _check_seen(self, before: View | None, tip: View) -> None:
         """The checks hold for what they saw: with somebody else's rows beside it they may not."""
         checks = _strict(self.context.pipeline)
-        if not checks:
-            return
         known = () if before is None else before.tables
         for table in sorted({*known, *tip.tables}):
             if not any(_looks_at(each, table) for each in checks):
@@ -296,20 +289,17 @@ def what_next(facts: RunFacts, *, is_batch: bool = False) -> list[str]:
             look = f"tables {facts.run_branch}"
             if facts.base_commit is not None:
                 look = f"diff {facts.branch} {facts.run_branch}"
-            return [f"cd {at}", f"lw {look}", *_bad_rows(facts), again]
+            bad_rows = []  # they are not on main
+            if facts.ending is Ending.TOO_MANY_BAD_ROWS and facts.quarantine is not None:
+                table = f"tables/{facts.quarantine.table}.lance@{facts.run_branch}"
+                bad_rows = [f"lw table cat {table}"]
+            return [f"cd {at}", f"lw {look}", *bad_rows, again]
         case Ending.FAILED:
             return [again]
         case Ending.DRY_RUN | Ending.REVERTED:
             return [anew]
         case Ending.NOTHING_NEW:
             return []
-
-
-def _bad_rows(facts: RunFacts) -> list[str]:
-    """The command that shows the bad rows: they are not on main."""
-    if facts.ending is not Ending.TOO_MANY_BAD_ROWS or facts.quarantine is None:
-        return []
-    return [f"lw table cat tables/{facts.quarantine.table}.lance@{facts.run_branch}"]
 
 
 def _one_line(commit: Commit) -> str:
