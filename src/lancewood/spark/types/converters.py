@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
 from lancewood.jobs.rows.fitting import cast_number
-from lancewood.spark.types.schemas import cast_to
+from lancewood.spark.types.schemas import leaf_in_spark
 
 _LONGEST = 80
 
@@ -81,7 +81,9 @@ class ColumnPath:
 def _instead(kind: object) -> str:
     """What can be done about a value that does not fit."""
     if isinstance(kind, pa.DataType) and pa.types.is_decimal(kind):
-        return f"change it, or write {cast_to(kind)},"
+        found = leaf_in_spark(kind)
+        name = "…" if found is None else f"DECIMAL({found.precision},{found.scale})"
+        return f"change it, or write CAST(… AS {name}),"
     return "cast or change it"
 
 

@@ -6,6 +6,7 @@ where Spark has no equal. Does not read anything, and does not doubt what a tabl
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,37 +29,13 @@ from lancewood.spark.types.converters import (
     Unchanged,
     is_list,
 )
-from lancewood.spark.types.schemas import to_spark_metadata
+from lancewood.spark.types.schemas import SPARK_NAMES, leaf_in_spark, to_spark_metadata
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-MOST_DIGITS = 38
-"""Number of digits of a decimal in Spark at most."""
 _TIME_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-_PLAIN: dict[pa.DataType, tuple[str, pa.DataType]] = {
-    pa.null(): ("NullType", pa.null()),
-    pa.bool_(): ("BooleanType", pa.bool_()),
-    pa.int8(): ("ByteType", pa.int8()),
-    pa.int16(): ("ShortType", pa.int16()),
-    pa.int32(): ("IntegerType", pa.int32()),
-    pa.int64(): ("LongType", pa.int64()),
-    pa.uint8(): ("ShortType", pa.int16()),
-    pa.uint16(): ("IntegerType", pa.int32()),
-    pa.uint32(): ("LongType", pa.int64()),
-    pa.float16(): ("FloatType", pa.float32()),
-    pa.float32(): ("FloatType", pa.float32()),
-    pa.float64(): ("DoubleType", pa.float64()),
-    pa.string(): ("StringType", pa.string()),
-    pa.large_string(): ("StringType", pa.string()),
-    pa.string_view(): ("StringType", pa.string()),
-    pa.binary(): ("BinaryType", pa.binary()),
-    pa.large_binary(): ("BinaryType", pa.binary()),
-    pa.binary_view(): ("BinaryType", pa.binary()),
-    pa.date32(): ("DateType", pa.date32()),
-    pa.date64(): ("DateType", pa.date32()),
-}
-_ALWAYS_FIT = frozenset(_PLAIN) - {pa.date64(), pa.large_string(), pa.large_binary()}
+_MAY_NOT_FIT = frozenset({pa.date64(), pa.large_string(), pa.large_binary()})
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -91,23 +68,11 @@ class Reading:
     def __init__(self, schema: pa.Schema, *, keeps_fixed_lists: bool = False) -> None:
         """With ``keeps_fixed_lists`` those of the outermost columns stay as they are, where
         nothing inside of them has to change: for those who take them so."""
-        from pyspark.sql.types import StructField, StructType
-
         found = [_read_top(each) for each in schema]
         if keeps_fixed_lists:
             found = [_kept(*each) for each in zip(schema, found, strict=True)]
-        self.spark = StructType(
-            [
-                StructField(each.name, one.spark, each.nullable, to_spark_metadata(each.metadata))
-                for each, one in zip(schema, found, strict=True)
-            ]
-        )
-        self.schema = pa.schema(
-            [
-                pa.field(each.name, one.arrow, each.nullable)
-                for each, one in zip(schema, found, strict=True)
-            ]
-        )
+        self.spark, fields = _fields(schema, found)
+        self.schema = pa.schema(fields)
         self.is_identity = bool(self.schema.equals(schema, check_metadata=True))
         self._converters = tuple(each.convert for each in found)
 
@@ -125,6 +90,22 @@ class Reading:
 
     def __repr__(self) -> str:
         return f"Reading({self.spark.simpleString()})"
+
+
+def _fields(
+    fields: Iterable[pa.Field], found: Sequence[_Read]
+) -> tuple[StructType, list[pa.Field]]:
+    """Columns, or fields of a struct, as Spark calls them, and as it takes their values."""
+    from pyspark.sql.types import StructField, StructType
+
+    pairs = list(zip(fields, found, strict=True))
+    spark = [
+        StructField(field.name, read.spark, field.nullable, to_spark_metadata(field.metadata))
+        for field, read in pairs
+    ]
+    return StructType(spark), [
+        pa.field(field.name, read.arrow, field.nullable) for field, read in pairs
+    ]
 
 
 def _read_top(field: pa.Field) -> _Read:
@@ -179,33 +160,17 @@ def _read(field: pa.Field, column: ColumnPath, nullable: bool) -> _Read:
 def _read_leaf(kind: pa.DataType, column: ColumnPath) -> _Read | None:
     from pyspark.sql import types
 
-    plain = _PLAIN.get(kind)
-    if plain is not None:
-        name, target = plain
-        spark = getattr(types, name)()
-        return _cast(spark, column, target, checks=kind not in _ALWAYS_FIT)
-    if kind == pa.uint64():
-        return _cast(types.DecimalType(20, 0), column, pa.decimal128(20, 0))
-    if pa.types.is_fixed_size_binary(kind):
-        return _cast(types.BinaryType(), column, pa.binary())
-    if pa.types.is_decimal(kind):
-        scale = max(kind.scale, 0)
-        digits = max(kind.precision - min(kind.scale, 0), scale)
-        if digits > MOST_DIGITS:
-            return None
-        return _cast(types.DecimalType(digits, scale), column, pa.decimal128(digits, scale))
-    if pa.types.is_timestamp(kind):
-        instant = kind.tz is not None
-        spark = types.TimestampType() if instant else types.TimestampNTZType()
-        target = pa.timestamp("us", "UTC" if instant else None)
-        return _cast(spark, column, target, checks=kind.unit != "us")
     if pa.types.is_time(kind):
         require(f"column {column.path!r}", TIMES, release_here(), column=column.path)
         return _cast(types.TimeType(_TIME_DIGITS[kind.unit]), column, pa.time64("ns"))
-    if pa.types.is_duration(kind):
-        spark = types.DayTimeIntervalType()
-        return _cast(spark, column, pa.duration("us"), checks=kind.unit != "us")
-    return None
+    target = leaf_in_spark(kind)
+    if target is None:
+        return None
+    if pa.types.is_decimal(target):
+        return _cast(types.DecimalType(target.precision, target.scale), column, target)
+    has_unit = pa.types.is_timestamp(kind) or pa.types.is_duration(kind)
+    checks = kind.unit != "us" if has_unit else kind in _MAY_NOT_FIT
+    return _cast(getattr(types, SPARK_NAMES[target])(), column, target, checks=checks)
 
 
 def _cast(spark: Any, column: ColumnPath, target: pa.DataType, *, checks: bool = False) -> _Read:
@@ -226,25 +191,13 @@ def _read_list(kind: pa.DataType, column: ColumnPath) -> _Read:
 
 
 def _read_struct(kind: pa.DataType, column: ColumnPath, nullable: bool) -> _Read:
-    from pyspark.sql.types import StructField, StructType
-
     # Below a null struct there are nulls, and Spark's toArrow() takes a field at its word.
     fields = [each.with_nullable(each.nullable or nullable) for each in kind]
     found = [_read(each, column.below(each.name), each.nullable) for each in fields]
-    spark = StructType(
-        [
-            StructField(each.name, one.spark, each.nullable, to_spark_metadata(each.metadata))
-            for each, one in zip(fields, found, strict=True)
-        ]
-    )
-    target = pa.struct(
-        [
-            pa.field(each.name, one.arrow, each.nullable)
-            for each, one in zip(fields, found, strict=True)
-        ]
-    )
+    spark, below = _fields(fields, found)
     children = tuple(each.convert for each in found)
-    return _Read(spark, Structs(column, target, tuple(range(len(found))), children))
+    sources = tuple(range(len(found)))
+    return _Read(spark, Structs(column, pa.struct(below), sources, children))
 
 
 def _read_map(kind: pa.DataType, column: ColumnPath) -> _Read:

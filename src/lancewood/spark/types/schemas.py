@@ -17,35 +17,58 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.types as pt
 
 from lancewood.errors import InvalidInputError, UnsupportedError
-from lancewood.model.schema import EXTENSION_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+MOST_DIGITS = 38
+"""Digits of a decimal in Spark at most."""
+NULL, BOOLEAN, TEXT, BINARY, DATE = pa.null(), pa.bool_(), pa.string(), pa.binary(), pa.date32()
+TINYINT, SMALLINT, INT, BIGINT = pa.int8(), pa.int16(), pa.int32(), pa.int64()
+FLOAT, DOUBLE = pa.float32(), pa.float64()
+MOMENT = pa.timestamp("us", "UTC")
+"""Spark's ``TIMESTAMP``."""
+CLOCK = pa.timestamp("us")
+"""Spark's ``TIMESTAMP_NTZ``."""
+INTERVAL = pa.duration("us")
 _OF_SPARK = ("__", "spark.", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
 _OF_LANCE = ("lance-", "lance.", "ARROW:", "packed", "SPARK::")
 _PART_OF_THE_TYPE = "ARROW:extension:"
 _LEAVES: dict[str, pa.DataType] = {
-    "NullType": pa.null(),
-    "BooleanType": pa.bool_(),
-    "ByteType": pa.int8(),
-    "ShortType": pa.int16(),
-    "IntegerType": pa.int32(),
-    "LongType": pa.int64(),
-    "FloatType": pa.float32(),
-    "DoubleType": pa.float64(),
-    "StringType": pa.string(),
-    "CharType": pa.string(),
-    "VarcharType": pa.string(),
-    "BinaryType": pa.binary(),
-    "DateType": pa.date32(),
-    "TimestampType": pa.timestamp("us", "UTC"),
-    "TimestampNTZType": pa.timestamp("us"),
-    "DayTimeIntervalType": pa.duration("us"),
+    "NullType": NULL,
+    "BooleanType": BOOLEAN,
+    "ByteType": TINYINT,
+    "ShortType": SMALLINT,
+    "IntegerType": INT,
+    "LongType": BIGINT,
+    "FloatType": FLOAT,
+    "DoubleType": DOUBLE,
+    "CharType": TEXT,
+    "VarcharType": TEXT,
+    "StringType": TEXT,
+    "BinaryType": BINARY,
+    "DateType": DATE,
+    "TimestampType": MOMENT,
+    "TimestampNTZType": CLOCK,
+    "DayTimeIntervalType": INTERVAL,
 }
+SPARK_NAMES: dict[pa.DataType, str] = {kind: name for name, kind in _LEAVES.items()}
+"""Spark's classes for Arrow types that it has as they are."""
+_WIDER: dict[pa.DataType, pa.DataType] = {
+    pa.uint8(): SMALLINT,
+    pa.uint16(): INT,
+    pa.uint32(): BIGINT,
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): FLOAT,
+    pa.large_string(): TEXT,
+    pa.string_view(): TEXT,
+    pa.large_binary(): BINARY,
+    pa.binary_view(): BINARY,
+    pa.date64(): DATE,
+}
+"""Arrow types that Spark lacks, and those in which it sees their values."""
 _WAYS_OUT = {
     "YearMonthIntervalType": "store the number of months",
     "CalendarIntervalType": "store its parts",
@@ -76,15 +99,12 @@ def _new_type(spark: Any, path: str) -> pa.DataType:
     if isinstance(spark, ArrayType):
         return pa.list_(pa.field("item", _new_type(spark.elementType, f"{path}.element")))
     if isinstance(spark, MapType):
-        key, value = (
-            _new_type(spark.keyType, f"{path}.key"),
-            _new_type(spark.valueType, f"{path}.value"),
-        )
-        return pa.map_(key, value)
+        key = _new_type(spark.keyType, f"{path}.key")
+        return pa.map_(key, _new_type(spark.valueType, f"{path}.value"))
     if isinstance(spark, StructType) and spark.fields:
         return pa.struct([_new_field(each, f"{path}.{each.name}") for each in spark.fields])
     if type(spark).__name__ == "TimeType":
-        return _time(spark.precision)
+        return time_type(spark.precision)
     return _leaf(spark, path)
 
 
@@ -100,7 +120,8 @@ def _leaf(spark: Any, path: str) -> pa.DataType:
     return kind
 
 
-def _time(digits: int) -> pa.DataType:
+def time_type(digits: int) -> pa.DataType:
+    """The time of a day with so many digits after the second, in a new table."""
     if digits == 0:
         return pa.time32("s")
     if digits <= 3:
@@ -185,74 +206,21 @@ def to_table_metadata(metadata: Mapping[str, Any] | None, path: str) -> dict[str
     return found or None
 
 
-MOST_DIGITS = 38
-NULL, BOOLEAN, TEXT, BINARY, DATE = pa.null(), pa.bool_(), pa.string(), pa.binary(), pa.date32()
-TINYINT, SMALLINT, INT, BIGINT = pa.int8(), pa.int16(), pa.int32(), pa.int64()
-FLOAT, DOUBLE = pa.float32(), pa.float64()
-MOMENT = pa.timestamp("us", "UTC")
-"""Spark's ``TIMESTAMP``."""
-CLOCK = pa.timestamp("us")
-"""Spark's ``TIMESTAMP_NTZ``."""
+def leaf_in_spark(kind: pa.DataType) -> pa.DataType | None:
+    """The Arrow type in which Spark sees values of a type without fields; None if it has none.
 
-_NAMED = {BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, TEXT, BINARY, DATE, CLOCK, MOMENT}
-_WIDER = {pa.uint8(): SMALLINT, pa.uint16(): INT, pa.uint32(): BIGINT, pa.float16(): FLOAT}
-
-
-def _seen(field: pa.Field) -> pa.DataType | None:
-    kind = field.type
-    name = (field.metadata or {}).get(EXTENSION_NAME.encode())
-    if isinstance(kind, pa.BaseExtensionType):
-        name, kind = kind.extension_name, kind.storage_type
-    if name is not None and not (pt.is_string(kind) or pt.is_large_string(kind)):
-        return None  # only its owner knows what its bytes mean
-    if kind in _NAMED or kind in (NULL, *_WIDER):
-        return _WIDER.get(kind, kind)
-    if kind == pa.uint64():
-        return pa.decimal128(20, 0)
-    if pt.is_large_string(kind) or pt.is_string_view(kind):
-        return TEXT
-    if pt.is_large_binary(kind) or pt.is_binary_view(kind) or pt.is_fixed_size_binary(kind):
+    Times of a day are not here: not every Spark has them.
+    """
+    if kind in SPARK_NAMES:
+        return kind
+    if pa.types.is_fixed_size_binary(kind):
         return BINARY
-    if pt.is_date64(kind):
-        return DATE
-    if pt.is_timestamp(kind):
+    if pa.types.is_timestamp(kind):
         return CLOCK if kind.tz is None else MOMENT
-    if pt.is_decimal(kind):
+    if pa.types.is_duration(kind):
+        return INTERVAL
+    if pa.types.is_decimal(kind):
         scale = max(kind.scale, 0)
         digits = max(kind.precision - min(kind.scale, 0), scale)
         return pa.decimal128(digits, scale) if digits <= MOST_DIGITS else None
-    if pt.is_dictionary(kind):
-        return _seen(pa.field(field.name, kind.value_type))
-    return _seen_nested(kind)
-
-
-def _seen_nested(kind: pa.DataType) -> pa.DataType | None:
-    if pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind):
-        item = _seen(kind.value_field)
-        return None if item is None else pa.list_(pa.field("element", item))
-    if pt.is_struct(kind) and kind.num_fields:
-        fields = [(each.name, _seen(each)) for each in kind]
-        if any(one is None for _, one in fields):
-            return None
-        return pa.struct([pa.field(name, one) for name, one in fields])
-    if pt.is_map(kind):
-        key, item = _seen(kind.key_field), _seen(kind.item_field)
-        return None if key is None or item is None else pa.map_(key, item)
-    return None
-
-
-def type_name(kind: pa.DataType) -> str:
-    """Spark SQL's name of a type."""
-    if pt.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    names = {TEXT: "string", FLOAT: "float", DOUBLE: "double", BINARY: "binary", DATE: "date"}
-    numbers = {TINYINT: "tinyint", SMALLINT: "smallint", INT: "int", BIGINT: "bigint"}
-    moments = {MOMENT: "timestamp", CLOCK: "timestamp_ntz", BOOLEAN: "boolean", NULL: "void"}
-    return {**names, **numbers, **moments}.get(kind, str(kind))
-
-
-def cast_to(kind: pa.DataType, written: str = "…") -> str:
-    """A CAST to the type that a column of a table has in a query."""
-    seen = _seen(pa.field("", kind))
-    is_named = seen is not None and (seen in _NAMED or pt.is_decimal(seen))
-    return f"CAST({written} AS {type_name(seen).upper() if is_named else '…'})"
+    return _WIDER.get(kind)
