@@ -256,7 +256,9 @@ def run_trial(trial: Trial, environ: Mapping[str, str]) -> dict[str, Any]:
             "are there free executors, and can they reach this machine?"
         ) from late
     finally:
-        _end(process)
+        if process.poll() is None:  # and so does the Java that it started
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
     lines = answer.strip().splitlines()
     report = _report_in(lines[-1]) if process.returncode == 0 and lines else None
     if report is None:
@@ -284,10 +286,3 @@ def _without_secret(words: str, master: str) -> str:
         if len(each) >= _LEAST_SECRET:
             words = words.replace(each, "…")
     return words
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """Kill the process and the Java that it started, if they still run."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()

@@ -95,9 +95,12 @@ class SparkRunner:
         what: str,
         leftover: Callable[[R], object] | None = None,
     ) -> Iterator[R]:
-        total = len(tasks)
-        self._tell(what, 0, total)
-        if not total:
+        def tell(before: int, done: int) -> None:
+            if self._progress is not None:
+                self._progress(what, before + done, len(tasks))
+
+        tell(0, 0)
+        if not tasks:
             return
         check_running(self._spark)
         with _sending(what):
@@ -111,26 +114,14 @@ class SparkRunner:
             )
         before = 0
         for messages in _waves(tasks, what):
-            arriving = self._begun(shared, messages, what)
-            on_done = partial(self._tell_more, what, before, total)
-            yield from in_order(arriving, what, leftover, on_done)
+            frame, answering = self._planned(spread(self._spark, messages), shared)
+            arriving = Arriving(self._spark, frame, answering, tasks=len(messages), what=what)
+            yield from in_order(arriving, what, leftover, partial(tell, before))
             before += len(messages)
-
-    def _begun(self, shared: Shared, messages: Sequence[bytes], what: str) -> Arriving:
-        """A Spark job for some tasks."""
-        frame, answering = self._planned(spread(self._spark, messages), shared)
-        return Arriving(self._spark, frame, answering, tasks=len(messages), what=what)
 
     def _planned(self, tasks: Spread, shared: Shared) -> tuple[DataFrame | Spread, Answering]:
         """What is done with the tasks, and who answers then."""
         return tasks, partial(answer_tasks, shared)
-
-    def _tell_more(self, what: str, before: int, total: int, done: int) -> None:
-        self._tell(what, before + done, total)
-
-    def _tell(self, what: str, done: int, total: int) -> None:
-        if self._progress is not None:
-            self._progress(what, done, total)
 
 
 def last_attempt(spark: SparkSession) -> int | None:

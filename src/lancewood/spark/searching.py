@@ -35,13 +35,13 @@ from lancewood.engine.searching import (
 )
 from lancewood.engine.snapshot import At, Snapshot
 from lancewood.engine.versions import load_manifest
-from lancewood.errors import InvalidInputError, NotFoundError
+from lancewood.errors import InvalidInputError
 from lancewood.external.base import ManifestStore
 from lancewood.jobs.job import pack_fragments
 from lancewood.model.fragment import Fragment
 from lancewood.model.manifest import Manifest
 from lancewood.spark.reading.read import opened
-from lancewood.spark.reading.task import sized
+from lancewood.spark.reading.task import missing_explained, sized
 from lancewood.spark.runner import SparkRunner
 from lancewood.spark.tasks import check_running, keep_loaded
 from lancewood.spark.types import Reading
@@ -317,15 +317,6 @@ def _manifest(bare: Snapshot, identity: str) -> Manifest:
 
 def search_rows(work: SearchWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For mapInArrow over a frame of queries: its rows with what they find."""
-    try:
+    with missing_explained("searched", work.snapshot):
         yield from sized(each for batch in batches for each in work.rows(batch))
-    except NotFoundError as missing:
-        head = work.snapshot.manifest
-        raise NotFoundError(
-            f"version {head.version} of {work.snapshot.location.uri} cannot be searched any more: "
-            f"{missing}. Either it was cleaned up since the DataFrame was made: make it again, a "
-            "tag keeps a version. Or this machine does not see the files: put the table where all "
-            "do",
-            **missing.facts,
-        ) from missing
     keep_loaded()

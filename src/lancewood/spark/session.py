@@ -166,6 +166,11 @@ def session(
 
 
 def _start(builder: Any, master: str, app_name: str, given: Mapping[str, str]) -> SparkSession:
+    """A new session; raises InvalidInputError with the reason of a Spark that does not start one,
+    UnsupportedError where its Java does not start."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import IllegalArgumentException, PySparkRuntimeError
+
     # A session over Connect that was stopped leaves it, and every later one would be such.
     os.environ.pop("SPARK_CONNECT_MODE_ENABLED", None)
     wanted = advised_settings(master, given)
@@ -177,7 +182,18 @@ def _start(builder: Any, master: str, app_name: str, given: Mapping[str, str]) -
     with warnings.catch_warnings():
         # The Java is started by a fork that does nothing with lance before it becomes Java.
         warnings.filterwarnings("ignore", "lance is not fork-safe", UserWarning)
-        return _started(builder, master)
+        try:
+            running: SparkSession = builder.getOrCreate()
+        except (Py4JJavaError, IllegalArgumentException) as refused:
+            raise InvalidInputError(
+                f"Spark starts no session on {master!r}: {reason_of(str(refused))}", master=master
+            ) from refused
+        except PySparkRuntimeError as ended:
+            raise UnsupportedError(
+                f"Spark starts no session on {master!r}: {ended}. What Java printed says why, "
+                "often a setting that it does not take; 'lw spark doctor' looks at the machine"
+            ) from ended
+    return running
 
 
 def _set_up(running: Any, given: Mapping[str, str]) -> None:
@@ -230,26 +246,6 @@ def check_master(master: object) -> None:
         "a master is 'yarn' or a text that begins with 'local', 'spark://', 'k8s://' or 'sc://', "
         f"such as 'local[4]'; got {without_token(str(master))!r}"
     )
-
-
-def _started(builder: Any, master: str) -> SparkSession:
-    """The session; raises InvalidInputError with the reason of a Spark that does not start one,
-    UnsupportedError where its Java does not start."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-    from pyspark.errors import IllegalArgumentException, PySparkRuntimeError
-
-    try:
-        running: SparkSession = builder.getOrCreate()
-    except (Py4JJavaError, IllegalArgumentException) as refused:
-        raise InvalidInputError(
-            f"Spark starts no session on {master!r}: {reason_of(str(refused))}", master=master
-        ) from refused
-    except PySparkRuntimeError as ended:
-        raise UnsupportedError(
-            f"Spark starts no session on {master!r}: {ended}. What Java printed says why, "
-            "often a setting that it does not take; 'lw spark doctor' looks at the machine"
-        ) from ended
-    return running
 
 
 def reason_of(text: str) -> str:
@@ -315,7 +311,8 @@ def changed_settings(running: Any, given: Mapping[str, str]) -> dict[str, str]:
     for name, value in given.items():
         if _is_changeable(running, name, value):
             changed[name] = value
-        elif not _has_value(started.get(name), value):
+        elif (there := started.get(name)) != value and not (there or "").endswith(f" {value}"):
+            # Spark may put options of its own before a value.
             raise InvalidInputError(
                 f"{name} cannot be changed while a session runs, and the one of this process was "
                 "started with another value, or none: leave it out, or stop() the session first",
@@ -337,11 +334,6 @@ def _is_changeable(running: Any, name: str, value: str) -> bool:
     except PySparkException:
         return False
     return True
-
-
-def _has_value(found: str | None, asked: str) -> bool:
-    """Whether a setting has the value asked for, perhaps after options that Spark puts before."""
-    return found is not None and (found == asked or found.endswith(f" {asked}"))
 
 
 def python_for_spark(

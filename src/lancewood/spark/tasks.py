@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 Run: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """On an executor: rows for the tasks of a partition, which ``messages_of`` gives."""
+Work: TypeAlias = Callable[[bytes], Iterator[pa.RecordBatch]]
+"""On an executor: rows for the message of one task. Pickles, and is what all tasks share."""
 TASK, MESSAGE = "task", "message"
 _SCHEMA = pa.schema([pa.field(TASK, pa.int32(), False), pa.field(MESSAGE, pa.binary(), False)])
 _MANY_ROWS = 1 << 20
@@ -106,6 +108,12 @@ class Spread:
             numbers = numbers.selectExpr("id", "cast(null as binary) as room")
         return numbers.mapInArrow(told, schema)
 
+    def rows(self, work: Work, schema: StructType | str, name: str) -> DataFrame:
+        """The rows of all tasks; ``name`` is what Spark's plans show."""
+        run: Any = partial(task_rows, work)
+        run.__name__ = name
+        return self.mapInArrow(run, schema)
+
     def _exchanged(self) -> DataFrame:
         """Rows of ``task`` and ``message``, one in each partition."""
         columns = f"{TASK} int not null, {MESSAGE} binary not null"
@@ -136,8 +144,17 @@ def _told(
     run: Run, messages: Sequence[bytes], shift: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """On an executor: run the tasks whose numbers are in a partition."""
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            numbers = [number >> shift for number in batch["id"].to_pylist()]
+            chosen = pa.array([messages[number] for number in numbers], pa.binary())
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(numbers, pa.int32()), chosen], schema=_SCHEMA
+            )
+
     with sentence_first():
-        yield from run(_with_messages(messages, shift, batches))
+        yield from run(rows())
 
 
 def _named(function: Any, run: Run) -> Any:
@@ -150,15 +167,6 @@ def _led(run: Run, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     """On an executor: run tasks that came as rows."""
     with sentence_first():
         yield from run(batches)
-
-
-def _with_messages(
-    messages: Sequence[bytes], shift: int, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        numbers = [each >> shift for each in batch["id"].to_pylist()]
-        found = pa.array([messages[each] for each in numbers], pa.binary())
-        yield pa.RecordBatch.from_arrays([pa.array(numbers, pa.int32()), found], schema=_SCHEMA)
 
 
 def placed(spark: SparkSession, frame: DataFrame, tasks: int) -> DataFrame:
@@ -188,17 +196,17 @@ def leading_keys(partitions: int) -> list[int]:
 
 def _hashed(keys: Any) -> Any:
     """Spark's hash of whole numbers of 32 bits: Murmur3 with its seed."""
+
+    def rotated(values: Any, bits: int) -> Any:
+        return (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
+
     mixed = keys.astype(np.uint32) * np.uint32(0xCC9E2D51)
-    mixed = _rotated(mixed, 15) * np.uint32(0x1B873593)
-    mixed = _rotated(mixed ^ np.uint32(_SEED), 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    mixed = rotated(mixed, 15) * np.uint32(0x1B873593)
+    mixed = rotated(mixed ^ np.uint32(_SEED), 13) * np.uint32(5) + np.uint32(0xE6546B64)
     mixed ^= np.uint32(4)  # bytes of a number
     mixed = (mixed ^ (mixed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     mixed = (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return (mixed ^ (mixed >> np.uint32(16))).view(np.int32).astype(np.int64)
-
-
-def _rotated(values: Any, bits: int) -> Any:
-    return (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, columns: str) -> DataFrame:
@@ -224,6 +232,12 @@ def messages_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, bytes]
         for number, message in zip(batch[TASK], batch[MESSAGE], strict=True):
             yield number.as_py(), message.as_py()
     keep_loaded()
+
+
+def task_rows(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On an executor: the rows of the tasks in a partition of a spread frame."""
+    for _, message in messages_of(batches):
+        yield from work(message)
 
 
 def keep_loaded() -> None:

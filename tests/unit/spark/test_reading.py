@@ -29,9 +29,15 @@ from lancewood.proto import table_pb2
 from lancewood.spark.reading import plan
 from lancewood.spark.reading import plan as cutting
 from lancewood.spark.reading.plan import ReadPlan, plan_read, row_width
-from lancewood.spark.reading.task import TablePortion, count_task
+from lancewood.spark.reading.task import ReadWork, TablePortion, count_rows
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+
+def count_task(work: ReadWork, message: bytes) -> int:
+    (batch,) = count_rows(work, message)
+    (count,) = batch["rows"].to_pylist()
+    return int(count)
 
 
 def planned(table: lw.Table, slots: int = 2, **asked: Any) -> ReadPlan:

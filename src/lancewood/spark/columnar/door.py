@@ -103,26 +103,30 @@ def prepare(spark: SparkSession) -> None:
 
 def why_not_tried(environ: Mapping[str, str]) -> str | None:
     """Why no session of this environment and system gets the door by itself; None if it may."""
-    value = environ.get(VARIABLE, "")
-    if value.lower() in _OFF:
-        return f"{VARIABLE} is {value}"
-    return _why_not_forked() or _why_untried(sys.platform)
+    return (
+        _turned_off(VARIABLE, environ.get(VARIABLE))
+        or _why_not_forked()
+        or _why_untried(sys.platform)
+    )
 
 
 def _kept_shut(spark: SparkSession) -> str | None:
     """Why it is not even tried: it was turned off, or this system is one that nobody has tried its
     workers on, which are forked and share memory."""
-    value = os.environ.get(VARIABLE, "")
-    if value.lower() in _OFF:
-        return f"{VARIABLE} is {value}"
-    if is_connect(spark) and _known.get(spark) is not None:
-        return _known[spark]
+    off = _turned_off(VARIABLE, os.environ.get(VARIABLE))
+    if off is None and is_connect(spark):
+        off = _known.get(spark)
+    if off is not None:
+        return off
     setting = spark.conf.get(SETTING, None)
-    if setting is not None and setting.lower() in _OFF:
-        return f"{SETTING} is {setting}"
-    if is_connect(spark):
-        return None
+    off = _turned_off(SETTING, setting)
+    if off is not None or is_connect(spark):
+        return off
     return _why_not_forked() or (None if setting is not None else _why_untried(sys.platform))
+
+
+def _turned_off(name: str, value: str | None) -> str | None:
+    return f"{name} is {value}" if value is not None and value.lower() in _OFF else None
 
 
 def _why_not_forked() -> str | None:
@@ -143,20 +147,18 @@ def _tried(spark: SparkSession) -> str | None:
         if is_connect(spark):
             _open_there(spark)
         else:
-            _keep_quiet(spark)
-            _attach(spark, _jar(spark))
+            jvm: Any = spark.sparkContext._jvm
+            # Whoever asks about the door need not be told that there is one.
+            leave_mark(str(jvm.org.apache.spark.SparkFiles.getRootDirectory()))
+            path = _jar_path(spark)
+            gateway = spark.sparkContext._gateway
+            _attach(spark, kept_jar(path) or keep_jar(path, compiled(gateway)))
     except ClosedError as closed:
         return str(closed)
     except Exception as failed:  # whatever a Spark forbids, the other way is open
         told = str(failed).partition("\n\tat ")[0].strip()
         return f"Spark does not take it: {told or type(failed).__name__}"
     return None
-
-
-def _keep_quiet(spark: SparkSession) -> None:
-    """Whoever asks about the door need not be told that there is one."""
-    jvm: Any = spark.sparkContext._jvm
-    leave_mark(str(jvm.org.apache.spark.SparkFiles.getRootDirectory()))
 
 
 def _open_there(spark: SparkSession) -> None:
@@ -169,11 +171,6 @@ def _open_there(spark: SparkSession) -> None:
         with suppress(Exception):
             spark.conf.set(SETTING, "false")
         raise
-
-
-def _jar(spark: SparkSession) -> Path:
-    path = _jar_path(spark)
-    return kept_jar(path) or keep_jar(path, compiled(spark.sparkContext._gateway))
 
 
 def _jar_path(spark: SparkSession) -> Path:

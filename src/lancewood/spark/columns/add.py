@@ -253,18 +253,16 @@ class RowsToRead:
         for number, batches in enumerate(scan_each(shape, fragments), first):
             at = number << _ROW_BITS
             for batch in sized(map(self.reading.convert, batches), self.batch_rows):
-                if batch.num_rows:
-                    yield _with_places(schema, batch, task, at)
-                    at, task = at + batch.num_rows, b""
-
-
-def _with_places(schema: pa.Schema, batch: pa.RecordBatch, task: bytes, at: int) -> pa.RecordBatch:
-    rows = batch.num_rows
-    nulls = pa.nulls(rows - bool(task), pa.binary())
-    tasks = pa.concat_arrays([pa.array([task], pa.binary()), nulls]) if task else nulls
-    places = pa.array(np.arange(at, at + rows, dtype=np.int64))
-    columns = [tasks, places, *batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+                rows = batch.num_rows
+                if not rows:
+                    continue
+                tasks = pa.nulls(rows - bool(task), pa.binary())
+                if task:
+                    tasks = pa.concat_arrays([pa.array([task], pa.binary()), tasks])
+                places = pa.array(np.arange(at, at + rows, dtype=np.int64))
+                columns = [tasks, places, *batch.columns]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+                at, task = at + rows, b""
 
 
 def read_fragments(rows: RowsToRead, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -30,7 +30,7 @@ from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import Change, CommitOptions, pack_fragments
 from lancewood.jobs.runner import Progress, Runner
 from lancewood.model.fragment import Fragment
-from lancewood.model.ids import FieldId, FragmentId
+from lancewood.model.ids import FragmentId
 from lancewood.model.schema import Schema
 from lancewood.model.transaction import DataReplacement, Replacement
 from lancewood.spark.columns.add import ExpressionColumns, ExpressionFiles
@@ -140,23 +140,18 @@ def check_fill(
     return check_expressions(spark, asked, table, stored)
 
 
+@dataclass
 class _Filling:
     """One call of ``fill_columns``, and its figures so far."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        asked: ColumnExpressions,
-        overwrite: bool,
-        commit_options: CommitOptions,
-        progress: Progress | None,
-    ) -> None:
-        self._spark = spark
-        self._asked = asked
-        self._overwrite = overwrite
-        self._commit_options = commit_options
-        self._progress = progress
-        self.rows = self.files = self.bytes = 0
+    spark: SparkSession
+    asked: ColumnExpressions
+    overwrite: bool
+    commit_options: CommitOptions
+    progress: Progress | None
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
 
     def run(self, snapshot: Snapshot) -> Snapshot:
         """The version afterwards."""
@@ -175,11 +170,11 @@ class _Filling:
     def _together(self, snapshot: Snapshot) -> list[tuple[list[str], list[Lacking]]]:
         """Columns that lack values in the same fragments, which are filled together."""
         together: dict[tuple[tuple[FragmentId, bool], ...], tuple[list[str], list[Lacking]]] = {}
-        runner = SparkRunner(self._spark, self._progress)
-        for name in self._asked.names:
+        runner = SparkRunner(self.spark, self.progress)
+        for name in self.asked.names:
             is_new = name not in snapshot.schema.by_name
-            if self._overwrite or is_new:
-                found = all_rows(snapshot)
+            if self.overwrite or is_new:
+                found = [Lacking(each, _rows(each), False) for each in _live(snapshot)]
             else:
                 found = find_lacking(snapshot, name, runner)
             where = tuple((each.fragment.id, each.is_partly) for each in found)
@@ -189,64 +184,36 @@ class _Filling:
     def _filled(
         self, snapshot: Snapshot, names: Sequence[str], lacking: Sequence[Lacking]
     ) -> Snapshot:
-        expressions: dict[str, Any] = {each: self._asked.by_name[each] for each in names}
+        expressions: dict[str, Any] = {each: self.asked.by_name[each] for each in names}
         if any(each.is_partly for each in lacking):
-            expressions = {name: _kept(name, each) for name, each in expressions.items()}
+            for name, expression in expressions.items():
+                quoted = name.replace("`", "``")
+                expressions[name] = f"coalesce(`{quoted}`, ({expression}))"  # keeps what is there
         known = {each: snapshot.arrow_schema.field(each).type for each in names}
-        source = ExpressionColumns(self._spark, ColumnExpressions(expressions), known)
-        files = ExpressionFiles(snapshot, source, None, self._progress)
-        job = _Fill(snapshot, source, files, names, lacking)
-        after, _ = files.committed(snapshot, job.prepare, self._commit_options)
+        source = ExpressionColumns(self.spark, ColumnExpressions(expressions), known)
+        files = ExpressionFiles(snapshot, source, None, self.progress)
+        fragments = [each.fragment for each in lacking]
+
+        def prepare(newest: Snapshot) -> Change[None]:
+            if newest is not snapshot:
+                raise RetryableConflictError(
+                    f"columns of {newest.location.uri} were computed for version "
+                    f"{snapshot.manifest.version}, and version {newest.manifest.version} has "
+                    "other rows or values in the same places; fill them again",
+                    version=newest.manifest.version,
+                )
+            written = Schema(tuple(newest.schema.by_name[each] for each in names))
+            new = NewColumns(newest.schema, written, written)
+            writer = ColumnWriter(newest, written, source, new, MARK)
+            files.write(writer, fragments, source.inputs(newest))
+            replaced = (Replacement(each.id, files.file_of(each, written)) for each in fragments)
+            return Change(DataReplacement(tuple(replaced)), None)
+
+        after, _ = files.committed(snapshot, prepare, self.commit_options)
         self.rows = max(self.rows, sum(each.rows for each in lacking))
         self.files += len(files)
         self.bytes += files.bytes
         return after
-
-
-class _Fill:
-    """New files for some fragments, as one change."""
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        source: ExpressionColumns,
-        files: ExpressionFiles,
-        names: Sequence[str],
-        lacking: Sequence[Lacking],
-    ) -> None:
-        self._snapshot = snapshot
-        self._source = source
-        self._files = files
-        self._names = names
-        self._fragments = [each.fragment for each in lacking]
-
-    def prepare(self, snapshot: Snapshot) -> Change[None]:
-        if snapshot is not self._snapshot:
-            raise RetryableConflictError(
-                f"columns of {snapshot.location.uri} were computed for version "
-                f"{self._snapshot.manifest.version}, and version {snapshot.manifest.version} has "
-                "other rows or values in the same places; fill them again",
-                version=snapshot.manifest.version,
-            )
-        written = Schema(tuple(snapshot.schema.by_name[each] for each in self._names))
-        new = NewColumns(snapshot.schema, written, written)
-        writer = ColumnWriter(snapshot, written, self._source, new, MARK)
-        self._files.write(writer, self._fragments, self._source.inputs(snapshot))
-        return Change(
-            DataReplacement(
-                tuple(
-                    Replacement(each.id, self._files.file_of(each, written))
-                    for each in self._fragments
-                )
-            ),
-            None,
-        )
-
-
-def _kept(name: str, expression: str) -> str:
-    """An expression that keeps an existing value."""
-    quoted = name.replace("`", "``")
-    return f"coalesce(`{quoted}`, ({expression}))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,18 +226,22 @@ class Lacking:
     """Whether the fragment has a file with the column, so that other rows may have values."""
 
 
-def all_rows(snapshot: Snapshot) -> list[Lacking]:
-    """Every fragment that has rows, as if none of them had a value."""
-    return [Lacking(each, _rows(each), False) for each in _live(snapshot)]
-
-
 def find_lacking(snapshot: Snapshot, name: str, runner: Runner) -> list[Lacking]:
     """The fragments in which a column lacks values, in table order."""
     ids = frozenset(each.id for each in snapshot.schema.by_name[name].walk())
     live = list(_live(snapshot))
-    held = {each.id: _names(each, ids) for each in live}
-    unsure = [each for each in live if not all(name.endswith(_MARKED) for name in held[each.id])]
-    nulls = dict(_counted(snapshot, name, unsure, runner))
+    held = {
+        each.id: [file.path for file in each.message.files if not ids.isdisjoint(file.fields)]
+        for each in live
+    }
+    unsure = [each for each in live if not all(path.endswith(_MARKED) for path in held[each.id])]
+    nulls: dict[FragmentId, int] = {}
+    if unsure:
+        tasks = list(pack_fragments(unsure, runner.slots))
+        work = partial(count_nulls, snapshot.bare(), name)
+        done = runner.run(work, tasks, what=f"looking for rows without {name}")
+        for group, counts in zip(tasks, done, strict=True):
+            nulls.update(zip((each.id for each in group), counts, strict=True))
     return [
         Lacking(each, nulls[each.id] if held[each.id] else _rows(each), bool(held[each.id]))
         for each in live
@@ -285,26 +256,9 @@ def count_nulls(snapshot: Snapshot, name: str, fragments: Sequence[Fragment]) ->
     return [sum(each.column(0).null_count for each in plan.batches(1)) for plan in plans]
 
 
-def _counted(
-    snapshot: Snapshot, name: str, fragments: Sequence[Fragment], runner: Runner
-) -> Iterator[tuple[FragmentId, int]]:
-    if not fragments:
-        return
-    tasks = list(pack_fragments(fragments, runner.slots))
-    work = partial(count_nulls, snapshot.bare(), name)
-    done = runner.run(work, tasks, what=f"looking for rows without {name}")
-    for group, counts in zip(tasks, done, strict=True):
-        yield from zip((each.id for each in group), counts, strict=True)
-
-
 def _live(snapshot: Snapshot) -> Iterator[Fragment]:
     return (each for each in snapshot.manifest.fragments if each.num_rows != 0)
 
 
 def _rows(fragment: Fragment) -> int:
     return fragment.num_rows or fragment.physical_rows
-
-
-def _names(fragment: Fragment, ids: frozenset[FieldId]) -> list[str]:
-    """The files that hold one of the fields."""
-    return [each.path for each in fragment.message.files if not ids.isdisjoint(each.fields)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -18,10 +17,9 @@ from lancewood.external.base import ManifestStore
 from lancewood.jobs.merge.merge_branch import BranchMerge
 from lancewood.jobs.merge.row_merge import RowMerge
 from lancewood.jobs.merge.row_tasks import MergeShape, conflict_batches
-from lancewood.spark.diffs.diff import check_reachable
-from lancewood.spark.diffs.work import explained
-from lancewood.spark.reading.task import pack, sized, unpack
-from lancewood.spark.tasks import messages_of, slots, spread
+from lancewood.spark.reading.plan import check_reachable
+from lancewood.spark.reading.task import missing_explained, pack, sized, unpack
+from lancewood.spark.tasks import slots, spread
 from lancewood.spark.types import Reading
 from lancewood.table.by_uri import open as open_table
 
@@ -74,9 +72,7 @@ def _frame(spark: SparkSession, row_merge: RowMerge) -> DataFrame:
         for touched in row_merge.touched()
         for _, portion in row_merge.cut(touched, running)
     ]
-    run: Any = partial(conflict_tasks, work)
-    run.__name__ = work.name
-    return spread(spark, messages).mapInArrow(run, work.reading.spark)
+    return spread(spark, messages).rows(work, work.reading.spark, work.name)
 
 
 @dataclass(frozen=True)
@@ -97,14 +93,6 @@ class ConflictWork:
         """The conflicts of one task, as Spark takes them; raises NotFoundError for files that are
         gone."""
         theirs, ours = self.shape.states[:2]
-        with explained(ours, theirs):
+        with missing_explained("compared", ours, theirs):
             found = conflict_batches(self.shape, unpack(message))
             yield from sized(map(self.reading.convert, found))
-
-
-def conflict_tasks(
-    work: ConflictWork, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow over a spread frame: the conflicts of its tasks."""
-    for _, message in messages_of(batches):
-        yield from work(message)

@@ -12,18 +12,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import UnsupportedError
 from lancewood.external.base import ManifestStore
 from lancewood.jobs.diff import Comparison, Costs, DiffCutting, DiffRows, DiffShape
 from lancewood.spark.diffs.keys import KeyPairing
-from lancewood.spark.diffs.work import DiffWork, diff_tasks, encode
-from lancewood.spark.reading.plan import OPENING, count_tasks
+from lancewood.spark.diffs.work import DiffWork, encode
+from lancewood.spark.reading.plan import OPENING, check_reachable, count_tasks
 from lancewood.spark.tasks import slots, spread
 from lancewood.spark.types import Reading
 from lancewood.table.by_uri import open as open_table
@@ -101,9 +98,7 @@ def diff_frame(
         size += cutting.cost
     if pairing is not None and not messages:
         return pairing.frame(spark, running)
-    run: Any = partial(diff_tasks, work)
-    run.__name__ = work.name
-    frame = spread(spark, messages, size).mapInArrow(run, work.reading.spark)
+    frame = spread(spark, messages, size).rows(work, work.reading.spark, work.name)
     return frame if pairing is None else frame.unionAll(pairing.frame(spark, running))
 
 
@@ -133,12 +128,3 @@ def _pairing(work: DiffWork, rows: DiffRows) -> KeyPairing | None:
 
 def _share(cost: int, running: int) -> int:
     return math.ceil(cost / count_tasks(cost, running)) or 1
-
-
-def check_reachable(snapshot: Snapshot) -> None:
-    """Raise UnsupportedError for a table that executors cannot read."""
-    if snapshot.location.store.location("data") is None:
-        raise UnsupportedError(
-            f"{snapshot.location.uri} is in the memory of one process, where executors cannot read "
-            "it; keep the table on a disk or in an object store"
-        )

@@ -40,7 +40,7 @@ from lancewood.spark.diffs.work import DiffWork, decode, encode
 from lancewood.spark.merge_into.keys import code_names, code_types, encode_key
 from lancewood.spark.reading.plan import count_tasks
 from lancewood.spark.reading.task import pack, unpack
-from lancewood.spark.tasks import keep_loaded, messages_of, spread
+from lancewood.spark.tasks import keep_loaded, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -149,8 +149,8 @@ class KeyPairing:
         """The rows that are paired, and those that no other is paired with."""
         shared = self._shared()
         names = code_names(self.key)
-        read: Any = partial(read_keys, shared)
-        keys = spread(spark, self._messages(shared, running)).mapInArrow(read, self._ddl())
+        messages = self._messages(shared, running)
+        keys = spread(spark, messages).rows(shared.keys, self._ddl(), self.work.name)
         pairs = (
             keys.selectExpr(
                 *names, ALONE, BEFORE, AFTER, f"{BEFORE} as {OLDS}", f"{AFTER} as {NEWS}"
@@ -199,12 +199,6 @@ class KeyPairing:
         types = zip(code_names(self.key), code_types(self.key), strict=True)
         columns = [*types, *((each, "bigint") for each in (BEFORE, AFTER, ALONE))]
         return ", ".join(f"{name} {kind}" for name, kind in columns)
-
-
-def read_keys(shared: KeyWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow over a spread frame."""
-    for _, message in messages_of(batches):
-        yield from shared.keys(message)
 
 
 def compare_pairs(shared: KeyWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

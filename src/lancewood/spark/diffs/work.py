@@ -7,16 +7,13 @@ its own rows. It opens no manifest and lists nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from lancewood.engine.snapshot import Snapshot
-from lancewood.errors import NotFoundError
 from lancewood.jobs.diff import Comparison, DiffPortion, DiffShape, DiffTask
-from lancewood.spark.reading.task import WORKERS, pack, sized, unpack
-from lancewood.spark.tasks import messages_of
+from lancewood.spark.reading.task import WORKERS, missing_explained, pack, sized, unpack
 from lancewood.spark.types import Reading
 
 
@@ -44,7 +41,7 @@ class DiffWork:
     def rows(self, found: Comparison) -> Iterator[pa.RecordBatch]:
         """The rows of a comparison, as Spark takes them."""
         names = self.reading.schema.names
-        with explained(self.one, self.other):
+        with missing_explained("compared", self.one, self.other):
             batches = DiffTask(self.shape, found).batches(WORKERS)
             yield from sized(self.reading.convert(each.select(names)) for each in batches)
 
@@ -58,25 +55,3 @@ def decode(message: bytes) -> DiffPortion:
     """The portion in a message; only for messages that ``encode`` made."""
     found: DiffPortion = unpack(message)
     return found
-
-
-def diff_tasks(work: DiffWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow over a spread frame: the rows of its tasks."""
-    for _, message in messages_of(batches):
-        yield from work(message)
-
-
-@contextmanager
-def explained(one: Snapshot, other: Snapshot) -> Iterator[None]:
-    """Explain what a missing file means for a DataFrame."""
-    try:
-        yield
-    except NotFoundError as missing:
-        versions = one.manifest.version, other.manifest.version
-        raise NotFoundError(
-            f"versions {versions[0]} and {versions[1]} of {other.location.uri} cannot be compared "
-            f"any more: {missing}. Either one was cleaned up since the DataFrame was made: make it "
-            "again, a tag keeps a version. Or this machine does not see the files: put the table "
-            "where all do",
-            **missing.facts,
-        ) from missing

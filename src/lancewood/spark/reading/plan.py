@@ -39,10 +39,10 @@ from lancewood.jobs.job import TASKS_PER_SLOT
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import decode_fragment
-from lancewood.model.schema import EXTENSION_NAME, ROW_ADDRESS, SYSTEM_COLUMNS
+from lancewood.model.schema import EXTENSION_NAME, SYSTEM_COLUMNS
 from lancewood.model.segments import MAX_ROWS
 from lancewood.spark.columnar import ColumnReference, PlannedRead
-from lancewood.spark.reading.task import ReadWork, TablePortion
+from lancewood.spark.reading.task import ReadWork, TablePortion, needs_lineage, without_lineage
 from lancewood.spark.types import Reading
 
 if TYPE_CHECKING:
@@ -68,8 +68,6 @@ _SMALLEST_PIECE = 0.25
 _FEW_FRAGMENTS = 10_000
 """Number of fragments that can be examined one by one in less than a tenth of a second."""
 _SAMPLE = 32
-_LARGE_FRAGMENT = 1_024
-"""Fragments from this size on are stripped of what their tasks do not need."""
 _ALIGNMENT = 1_024
 """Fragments are cut at multiples of this number of rows."""
 
@@ -108,11 +106,7 @@ def plan_read(
     wrong names and filters, and UnsupportedError for types that Spark does not have and for a table
     that executors cannot reach.
     """
-    if snapshot.location.store.location("data") is None:
-        raise UnsupportedError(
-            f"{snapshot.location.uri} is in the memory of one process, where executors cannot read "
-            "it; keep the table on a disk or in an object store"
-        )
+    check_reachable(snapshot)
     if request.offset or request.spans:
         raise InvalidInputError(
             "a read on Spark takes neither an offset nor spans: its tasks are cut by themselves"
@@ -128,6 +122,15 @@ def plan_read(
     work = ReadWork(snapshot.bare(), shared, reading, scan.index_section())
     size = chosen.row_count * chosen.width
     return ReadPlan(work, messages, limit, scan, rows, size, chosen.pruned)
+
+
+def check_reachable(snapshot: Snapshot) -> None:
+    """Raise UnsupportedError for a table that executors cannot read."""
+    if snapshot.location.store.location("data") is None:
+        raise UnsupportedError(
+            f"{snapshot.location.uri} is in the memory of one process, where executors cannot read "
+            "it; keep the table on a disk or in an object store"
+        )
 
 
 @dataclass(frozen=True)
@@ -155,10 +158,15 @@ class _Chosen:
         if is_all and not is_pruned:
             return cls(scan, manifest.message.fragments, manifest.rows_by_fragment)
         found = list(scan.matching() if is_pruned else scan.fragments)
-        stretches = dict(_stretches(scan, found)) if is_pruned else {}
         rows = [each.num_rows for each in found]
-        for at, (_, (start, stop)) in stretches.items():
-            rows[at] = stop - start
+        stretches: dict[int, tuple[FragmentId, tuple[int, int]]] = {}
+        passing = scan.stretches() if is_pruned else {}
+        for at, fragment in enumerate(found if passing else ()):
+            if fragment.id in passing:
+                start, stop = passing[fragment.id]
+                stop = min(stop, fragment.physical_rows or stop)
+                stretches[at] = fragment.id, (start, stop)
+                rows[at] = stop - start
         known = [each for each in rows if each is not None]
         if max(known, default=0) > MAX_ROWS:
             name = manifest.name
@@ -197,7 +205,9 @@ class _Chosen:
         """The fragments cut into tasks."""
         if not self.raw:
             return
-        raw = [each if len(each) < _LARGE_FRAGMENT else self._relieved(each) for each in self.raw]
+        raw, name = self.raw, self.scan.snapshot.manifest.name
+        if not needs_lineage(self.scan):
+            raw = [without_lineage(each, name) for each in raw]
         sizes = np.fromiter(map(len, raw), np.int64, len(raw))
         rows = np.asarray([1] * len(raw) if self.rows is None else self.rows, np.int64)
         split = self.rows is not None and not self.stretches
@@ -232,30 +242,6 @@ class _Chosen:
 
     def _fragment(self, number: int) -> Fragment:
         return Fragment(decode_fragment(self.raw[number], self.scan.snapshot.manifest.name))
-
-    def _relieved(self, raw: bytes) -> bytes:
-        """A fragment without the ids and versions of its rows, if they are not needed."""
-        if self._needs_lineage:
-            return raw
-        fragment = Fragment(decode_fragment(raw, self.scan.snapshot.manifest.name))
-        return fragment.with_lineage(None, None, None).message.SerializeToString()
-
-    @cached_property
-    def _needs_lineage(self) -> bool:
-        predicate = self.scan.predicate
-        needed = {*self.scan.projection.system, *(() if predicate is None else predicate.columns)}
-        return not needed.isdisjoint(frozenset(SYSTEM_COLUMNS) - {ROW_ADDRESS})
-
-
-def _stretches(
-    scan: ScanPlan, fragments: Sequence[Fragment]
-) -> Iterator[tuple[int, tuple[FragmentId, tuple[int, int]]]]:
-    """Where indices say that rows are which can pass, by the number of the fragment."""
-    known = scan.stretches()
-    for at, fragment in enumerate(fragments if known else ()):
-        if fragment.id in known:
-            start, stop = known[fragment.id]
-            yield at, (fragment.id, (start, min(stop, fragment.physical_rows or stop)))
 
 
 def _is_pruned_here(scan: ScanPlan) -> bool:
@@ -391,8 +377,14 @@ _ROOM = 1_000
 
 def columnar_read(plan: ReadPlan, scan: ScanPlan, slots: int) -> PlannedRead:
     """What the door needs to know of a plan, for a Spark that runs ``slots`` tasks at once."""
-    rows = plan.rows
-    own = scan.request.where or ""
+    rows, columns = plan.rows, scan.request.columns
+    computed = columns if isinstance(columns, Mapping) else None
+    references: dict[tuple[str, ...], ColumnReference] = {}
+    for column in scan.schema:
+        if computed is None or computed[column.name] == column.name:
+            references |= _references(column, (), "")
+    named = [*scan.projection.computed.items(), ("", scan.predicate)]
+    read = [one for name, one in named if one is not None and one.column != (name,)]
     return PlannedRead(
         name=plan.work.name,
         schema=plan.spark.json(),
@@ -403,40 +395,23 @@ def columnar_read(plan: ReadPlan, scan: ScanPlan, slots: int) -> PlannedRead:
         pruned=plan.pruned,
         slots=slots,
         worthwhile=LEAST,
-        most_condition=max(0, MAX_LENGTH - _ROOM - len(own)),
+        most_condition=max(0, MAX_LENGTH - _ROOM - len(scan.request.where or "")),
         widths={} if rows is None else column_bytes(scan, rows),
-        needed=_needed(scan),
-        references=dict(_references(scan)),
+        needed=list(dict.fromkeys(name for one in read for name in one.columns)),
+        references=references,
     )
 
 
-def _needed(scan: ScanPlan) -> list[str]:
-    """The columns that the filter and the expressions of the reader read."""
-    named = [*scan.projection.computed.items(), ("", scan.predicate)]
-    asked = [each for name, each in named if each is not None and each.column != (name,)]
-    return list(dict.fromkeys(column for each in asked for column in each.columns))
-
-
-def _references(scan: ScanPlan) -> Iterator[tuple[tuple[str, ...], ColumnReference]]:
-    computed = scan.request.columns if isinstance(scan.request.columns, Mapping) else None
-    for each in scan.schema:
-        if computed is None or computed[each.name] == each.name:
-            yield from _below(each, (), "")
-
-
-def _below(
+def _references(
     field: pa.Field, above: tuple[str, ...], prefix: str
-) -> Iterator[tuple[tuple[str, ...], ColumnReference]]:
+) -> dict[tuple[str, ...], ColumnReference]:
+    """What conditions call a column and the fields below it, by their paths."""
     is_extended = EXTENSION_NAME.encode() in (field.metadata or {})
     if is_extended or isinstance(field.type, pa.BaseExtensionType) or "\n" in field.name:
-        return
+        return {}
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    path, sql = (*above, field.name), prefix + _quoted(field.name)
-    yield path, ColumnReference(sql, any(each(kind) for each in _COMPARED))
-    if pa.types.is_struct(field.type):
-        for each in field.type:
-            yield from _below(each, path, f"{sql}.")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    path, sql = (*above, field.name), prefix + '"' + field.name.replace('"', '""') + '"'
+    references = {path: ColumnReference(sql, any(each(kind) for each in _COMPARED))}
+    for below in field.type if pa.types.is_struct(field.type) else ():
+        references |= _references(below, path, f"{sql}.")
+    return references

@@ -27,7 +27,6 @@ from lancewood.spark.reading.task import (
     MARK_SCHEMA,
     count_rows,
     mark_rows,
-    read_tasks,
 )
 from lancewood.spark.tasks import slots, spread
 from lancewood.table.by_uri import open as open_table
@@ -103,7 +102,7 @@ def read(
         bases=in_bases,
         use_indices=use_indices,
     )
-    return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
+    return _frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
 
 
 def read_snapshot(
@@ -115,10 +114,10 @@ def read_snapshot(
 ) -> DataFrame:
     """The rows of a version that is open already, otherwise as ``read``."""
     scan = plan_scan(snapshot, columns=columns, where=where, parameters=parameters)
-    return read_frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
+    return _frame(spark, plan_read(scan.snapshot, scan.request, slots(spark)))
 
 
-def read_frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:
+def _frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:
     """A planned read as a DataFrame."""
     if plan.limit is not None and plan.limit > _MOST_LIMIT:
         raise InvalidInputError(
@@ -127,12 +126,12 @@ def read_frame(spark: SparkSession, plan: ReadPlan) -> DataFrame:
     if plan.scan is not None and why_closed(spark) is None:
         frame = planned_frame(spark, columnar_read(plan, plan.scan, slots(spark)))
         return frame if plan.limit is None else frame.limit(plan.limit)
-    # Spark 4.0 loses rows that have no column.
-    read, schema = (read_tasks, plan.spark) if plan.spark.fields else (mark_rows, MARK_SCHEMA)
-    work: Any = partial(read, plan.work)
-    work.__name__ = plan.work.name
-    frame = spread(spark, plan.messages, plan.size).mapInArrow(work, schema)
-    frame = frame if plan.spark.fields else frame.drop(*frame.columns)
+    tasks, work = spread(spark, plan.messages, plan.size), plan.work
+    if plan.spark.fields:
+        frame = tasks.rows(work, plan.spark, work.name)
+    else:  # Spark 4.0 loses rows that have no column
+        marked = tasks.rows(partial(mark_rows, work), MARK_SCHEMA, work.name)
+        frame = marked.drop(*marked.columns)
     return frame if plan.limit is None else taken_whole(frame, plan.limit).limit(plan.limit)
 
 
@@ -186,9 +185,8 @@ def count(
     plan = plan_read(scan.snapshot, scan.request, slots(spark))
     if not plan.messages:
         return 0
-    work: Any = partial(count_rows, plan.work)
-    work.__name__ = plan.work.name
-    counted = spread(spark, plan.messages).mapInArrow(work, COUNT_SCHEMA)
+    work = partial(count_rows, plan.work)
+    counted = spread(spark, plan.messages).rows(work, COUNT_SCHEMA, plan.work.name)
     return sum(each.rows for each in counted.collect())
 
 

@@ -24,8 +24,7 @@ from lancewood.errors import NotFoundError
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import decode_fragment
-from lancewood.model.schema import ROW_ADDRESS, ROW_ID
-from lancewood.spark.tasks import messages_of
+from lancewood.model.schema import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
 from lancewood.spark.types import Reading
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ MOST_BYTES = 4 << 20
 FEW_BYTES = 1 << 20
 FEW_ROWS = 8_192
 """A batch with as many bytes or rows is not held back to be joined with others."""
+_LARGE_FRAGMENT = 1_024
+"""Fragments from this size on are stripped of what their tasks do not need."""
 WORKERS = 1
 COUNT_SCHEMA = "rows long not null"
 _COUNTS = pa.schema([pa.field("rows", pa.int64(), False)])
@@ -148,10 +149,9 @@ def narrowed_request(
     """The request for only the columns ``names`` of those that it gives, which are ``known``; the
     same request where it cannot be said of less than all."""
     columns = request.columns
-    is_computed = isinstance(columns, Mapping)
     if len(names) == len(known) or not set(columns or known) <= set(known):
         return request
-    if is_computed and request.parameters is not None:
+    if isinstance(columns, Mapping) and request.parameters is not None:
         return request
     listed = frozenset(columns or ())  # where a row id may be named like any other column
     stored = [each for each in names if each in listed or each not in (ROW_ID, ROW_ADDRESS)]
@@ -195,7 +195,7 @@ class ReadWork:
 
         Raises NotFoundError if files of the version are gone, and what a scan raises.
         """
-        with _explained(self.snapshot):
+        with missing_explained("read", self.snapshot):
             batches = self.plan(portion).batches(WORKERS)
             yield from sized(map(self.reading.convert, batches), self.request.batch_rows)
 
@@ -229,42 +229,48 @@ class ReadWork:
         return ScanPlan(snapshot, request)
 
 
-def count_task(work: ReadWork, message: bytes) -> int:
-    """The number of rows of one task; raises what reading them raises."""
-    with _explained(work.snapshot):
-        return work.plan(work.portion(message)).count(WORKERS)
-
-
-def read_tasks(work: ReadWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow over a spread frame: the rows of its tasks."""
-    for _, message in messages_of(batches):
-        yield from work(message)
-
-
-def mark_rows(work: ReadWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow over a spread frame: one empty column for rows that have none."""
-    for batch in read_tasks(work, batches):
+def mark_rows(work: ReadWork, message: bytes) -> Iterator[pa.RecordBatch]:
+    """One empty column for rows that have none; otherwise as the work itself."""
+    for batch in work(message):
         marks = pa.nulls(batch.num_rows, pa.bool_())
         yield pa.RecordBatch.from_arrays([marks], schema=_MARKS)
 
 
-def count_rows(work: ReadWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow over a spread frame: one number for each task."""
-    for _, message in messages_of(batches):
-        counted = pa.array([count_task(work, message)], pa.int64())
-        yield pa.RecordBatch.from_arrays([counted], schema=_COUNTS)
+def count_rows(work: ReadWork, message: bytes) -> Iterator[pa.RecordBatch]:
+    """The number of rows of one task; raises what reading them raises."""
+    with missing_explained("read", work.snapshot):
+        counted = work.plan(work.portion(message)).count(WORKERS)
+    yield pa.RecordBatch.from_arrays([pa.array([counted], pa.int64())], schema=_COUNTS)
 
 
 @contextmanager
-def _explained(snapshot: Snapshot) -> Iterator[None]:
-    """Explain what a missing file means for a DataFrame."""
+def missing_explained(done: str, *snapshots: Snapshot) -> Iterator[None]:
+    """Have a NotFoundError say what a missing file means for a DataFrame, which cannot be ``done``
+    any more: read, searched, compared."""
     try:
         yield
     except NotFoundError as missing:
-        version = snapshot.manifest.version
+        versions = [each.manifest.version for each in snapshots]
+        many = "s" if len(versions) > 1 else ""
         raise NotFoundError(
-            f"version {version} of {snapshot.location.uri} cannot be read any more: {missing}. "
-            "Either it was cleaned up since the DataFrame was made: read the table again, a tag "
-            "keeps a version. Or this machine does not see the files: put the table where all do",
-            **{**missing.facts, "version": version},
+            f"version{many} {' and '.join(map(str, versions))} of {snapshots[-1].location.uri} "
+            f"cannot be {done} any more: {missing}. Either a version was cleaned up since the "
+            "DataFrame was made: make it again, a tag keeps a version. Or this machine does not "
+            "see the files: put the table where all do",
+            **(missing.facts if many else {**missing.facts, "version": versions[0]}),
         ) from missing
+
+
+def needs_lineage(scan: ScanPlan) -> bool:
+    """Whether a scan gives, or compares, the ids or versions of rows."""
+    asked = {*scan.projection.system, *(scan.predicate.columns if scan.predicate else ())}
+    return not asked.isdisjoint(frozenset(SYSTEM_COLUMNS) - {ROW_ADDRESS})
+
+
+def without_lineage(raw: bytes, name: str) -> bytes:
+    """A fragment of a manifest for tasks that need neither ids nor versions of its rows, which
+    may take megabytes; ``name`` is the manifest's."""
+    if len(raw) < _LARGE_FRAGMENT:
+        return raw
+    fragment = Fragment(decode_fragment(raw, name))
+    return fragment.with_lineage(None, None, None).message.SerializeToString()

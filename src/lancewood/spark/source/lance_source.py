@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -148,8 +148,7 @@ class TableSource:
         if self._asked.metadata is not None:
             return _metadata_schema(self._asked.metadata)
         if self._asked.streaming:
-            options = StreamOptions.parsed(self._asked.streaming)
-            return stream_schema(snapshot, _stream_columns(self._asked, options))
+            return stream_schema(snapshot, self._streamed(snapshot)[1])
         return spark_schema(_scan(snapshot, self._asked).schema)
 
     def reader(self, schema: StructType) -> Any:
@@ -163,10 +162,12 @@ class TableSource:
             return __getattr__("LanceReader")(found.work, found.messages, shape_of(schema, given))
         if why_not_tried(os.environ) is None:
             say_once()
-        scan = _narrowed(_scan(snapshot, self._asked), schema)
+        whole = _scan(snapshot, self._asked)
+        known = whole.schema.names
+        request = narrowed_request(whole.request, known, check_names(schema, known))
         partitions = self._asked.partitions
         most_bytes = MOST_BYTES if partitions is None else MOST
-        plan = plan_read(snapshot, scan.request, assumed_slots(partitions), most_bytes=most_bytes)
+        plan = plan_read(snapshot, request, assumed_slots(partitions), most_bytes=most_bytes)
         if plan.limit is not None:
             raise InvalidInputError(
                 "option 'limit' cannot be kept to here together with 'filter': each task would "
@@ -184,9 +185,11 @@ class TableSource:
         tasks = TaskSize(assumed_slots(partitions), MOST_BYTES if partitions is None else MOST)
         opened = self._found()
         _check_path(opened, self._asked)
-        options = StreamOptions.parsed(self._asked.streaming)
-        columns = _stream_columns(self._asked, options)
-        return _stream_reader()(opened, schema, columns, options, tasks)
+        options, columns = self._streamed(opened)
+        # The class of readers that this Spark knows how to ask.
+        is_limited = LIMITED_STREAMS.is_in(release_here())
+        make = streams.LanceStreamReader if is_limited else streams.UnlimitedStreamReader
+        return make(opened, schema, columns, options, tasks)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
         """A sink; each batch is planned before its rows are written."""
@@ -202,6 +205,16 @@ class TableSource:
         """A planned write; everything is checked and nothing written."""
         check_use(self._asked, Use.WRITE)
         return __getattr__("LanceWriter")(self._plan_write(schema, overwrite))
+
+    def _streamed(self, opened: Snapshot) -> tuple[StreamOptions, StreamColumns]:
+        """What is said to a stream, and what it reads."""
+        options = StreamOptions.parsed(self._asked.streaming)
+        request, with_changes = (
+            _scan(opened, self._asked).request,
+            options.on_change is OnChange.CHANGES,
+        )
+        request = replace(request, with_row_id=request.with_row_id or with_changes)
+        return options, StreamColumns(request, with_changes)
 
     def _plan_write(
         self, schema: StructType, overwrite: bool, *, is_in_stream: bool = False
@@ -326,32 +339,6 @@ def _scan(snapshot: Snapshot, asked: SourceOptions) -> ScanPlan:
         batch_rows=asked.batch_rows,
         with_row_id=asked.with_row_id,
         with_row_address=asked.with_row_address,
-    )
-
-
-def _narrowed(scan: ScanPlan, schema: StructType) -> ScanPlan:
-    """The scan without unneeded columns; raises for one that does not exist."""
-    known = scan.schema.names
-    names = check_names(schema, known)
-    request = narrowed_request(scan.request, known, names)
-    return ScanPlan(scan.snapshot, request)
-
-
-def _stream_reader() -> Any:
-    """The class of readers that this Spark knows how to ask."""
-    if LIMITED_STREAMS.is_in(release_here()):
-        return streams.LanceStreamReader
-    return streams.UnlimitedStreamReader
-
-
-def _stream_columns(asked: SourceOptions, options: StreamOptions) -> StreamColumns:
-    return StreamColumns(
-        columns=asked.columns,
-        where=asked.where,
-        with_row_id=asked.with_row_id,
-        with_row_address=asked.with_row_address,
-        batch_rows=asked.batch_rows,
-        with_changes=options.on_change is OnChange.CHANGES,
     )
 
 

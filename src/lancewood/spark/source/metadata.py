@@ -22,7 +22,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
@@ -30,7 +29,6 @@ import pyarrow as pa
 
 from lancewood.engine.snapshot import At, Snapshot, main_location
 from lancewood.engine.versions import (
-    VersionInfo,
     iterate_infos,
     list_versions,
     load_transaction_of,
@@ -41,7 +39,7 @@ from lancewood.external.base import ManifestStore
 from lancewood.format.deletion import deletion_file_name
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, ref_name
 from lancewood.jobs.job import chunks
-from lancewood.model.fragment import DataFile, Fragment
+from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FieldId, Version
 from lancewood.model.index import Index, kind_name
 from lancewood.model.refs import MAIN, Branch, Tag
@@ -49,7 +47,7 @@ from lancewood.model.schema import Field
 from lancewood.model.transaction import MissingTransaction, UnknownOperation, operation_name
 from lancewood.proto import table_pb2
 from lancewood.spark.reading.task import TablePortion
-from lancewood.spark.tasks import messages_of, spread
+from lancewood.spark.tasks import spread
 from lancewood.spark.types import Reading
 from lancewood.table.by_uri import open as open_table
 
@@ -166,7 +164,7 @@ def metadata(
 ) -> DataFrame:
     """A table about a table: "versions", "transactions", "fragments", "files", "refs", "indices".
 
-    Their columns are in ``metadata_tables``. The version is given as for ``lancewood.open``,
+    Their columns are in ``METADATA_SCHEMAS``. The version is given as for ``lancewood.open``,
     resolved once, and the same for all actions of the DataFrame; refs have no versions and are read
     anew.
     """
@@ -182,16 +180,7 @@ def metadata(
         manifest_store=manifest_store,
     )
     plan = plan_metadata(opened._snapshot, table)
-    frame = spread(spark, plan.messages)
-    return frame.mapInArrow(partial(metadata_tasks, plan.work), plan.work.reading.spark)
-
-
-def metadata_tasks(
-    work: MetadataWork, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow over a spread frame: the rows of its tasks."""
-    for _, message in messages_of(batches):
-        yield from work(message)
+    return spread(spark, plan.messages).rows(plan.work, plan.work.reading.spark, table)
 
 
 @dataclass(frozen=True)
@@ -273,19 +262,16 @@ class MetadataWork:
 
 def version_rows(snapshot: Snapshot, versions: Sequence[Version]) -> Iterator[Row]:
     """A row for each version; one that was cleaned up meanwhile is skipped."""
-    return map(_version, iterate_infos(snapshot.location.store, versions, snapshot.scheme))
-
-
-def _version(info: VersionInfo) -> Row:
-    return {
-        "version": info.version,
-        "timestamp": info.timestamp,
-        "operation": info.operation,
-        "rows": info.rows,
-        "message": info.message,
-        "properties": sorted(info.properties.items()),
-        "damage": info.damage,
-    }
+    for info in iterate_infos(snapshot.location.store, versions, snapshot.scheme):
+        yield {
+            "version": info.version,
+            "timestamp": info.timestamp,
+            "operation": info.operation,
+            "rows": info.rows,
+            "message": info.message,
+            "properties": sorted(info.properties.items()),
+            "damage": info.damage,
+        }
 
 
 def transaction_rows(snapshot: Snapshot, versions: Sequence[Version]) -> Iterator[Row]:
@@ -325,7 +311,18 @@ def file_rows(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Iterator[Row
     """Each data file, and after those of a fragment its deletion file."""
     for each in fragments:
         for file in each.files:
-            yield _data_file(snapshot, each, file)
+            file_root, key = snapshot.location.data_file(snapshot.manifest, file)
+            yield {
+                "fragment": each.id,
+                "kind": "data",
+                "uri": f"{file_root.uri}/{key}",
+                "path": file.path,
+                "base": file.base_id,
+                "rows": each.physical_rows or None,
+                "bytes": file.size,
+                "file_version": "{}.{}".format(*file.version),
+                "fields": list(file.fields),
+            }
         deletion = each.deletion_file
         found = snapshot.location.deletion_file(snapshot.manifest, each)
         if deletion is not None and found is not None:
@@ -338,21 +335,6 @@ def file_rows(snapshot: Snapshot, fragments: Iterable[Fragment]) -> Iterator[Row
                 "base": deletion.base_id,
                 "rows": deletion.num_deleted_rows or None,
             }
-
-
-def _data_file(snapshot: Snapshot, fragment: Fragment, file: DataFile) -> Row:
-    file_root, key = snapshot.location.data_file(snapshot.manifest, file)
-    return {
-        "fragment": fragment.id,
-        "kind": "data",
-        "uri": f"{file_root.uri}/{key}",
-        "path": file.path,
-        "base": file.base_id,
-        "rows": fragment.physical_rows or None,
-        "bytes": file.size,
-        "file_version": "{}.{}".format(*file.version),
-        "fields": list(file.fields),
-    }
 
 
 def _deletion_name(fragment: Fragment) -> str | None:

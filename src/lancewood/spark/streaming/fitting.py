@@ -18,8 +18,8 @@ from lancewood.engine.schema import Columns
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, LancewoodError, UnsupportedError
 from lancewood.model.ids import Version
-from lancewood.model.schema import ROW_ADDRESS, ROW_ID, SYSTEM_COLUMNS
-from lancewood.spark.reading.task import ReadWork
+from lancewood.model.schema import ROW_ID, SYSTEM_COLUMNS
+from lancewood.spark.reading.task import ReadWork, needs_lineage
 from lancewood.spark.streaming.options import OnChange
 from lancewood.spark.types import Reading, handed_over
 from lancewood.table.diffs import CHANGE
@@ -36,21 +36,9 @@ _MOST_VIEWS = 16
 class StreamColumns:
     """What a stream reads of a table."""
 
-    columns: Columns = None
-    where: str | None = None
-    with_row_id: bool = False
-    with_row_address: bool = False
-    batch_rows: int | None = None
+    request: ScanRequest
     with_changes: bool = False
-
-    def request(self) -> ScanRequest:
-        return ScanRequest(
-            columns=self.columns,
-            where=self.where,
-            with_row_id=self.with_row_id or self.with_changes,
-            with_row_address=self.with_row_address,
-            batch_rows=self.batch_rows,
-        )
+    """Whether every change is a row of its own; the request has row ids then."""
 
 
 def stream_schema(snapshot: Snapshot, columns: StreamColumns) -> StructType:
@@ -63,7 +51,7 @@ def stream_schema(snapshot: Snapshot, columns: StreamColumns) -> StructType:
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
     check_changes(snapshot, columns)
-    plan = ScanPlan(snapshot, columns.request())
+    plan = ScanPlan(snapshot, columns.request)
     found = Reading(plan.schema).spark
     if not columns.with_changes:
         return found
@@ -90,7 +78,8 @@ def check_changes(snapshot: Snapshot, columns: StreamColumns) -> None:
             f"{snapshot.location.uri} has no stable row ids, so that its changes cannot be told; "
             f"onChange {OnChange.CHANGES.value!r} needs a table that was created with them"
         )
-    read = snapshot.schema.names if columns.columns is None else columns.columns
+    asked = columns.request.columns
+    read = snapshot.schema.names if asked is None else asked
     for name in (CHANGE, VERSION):
         if name in read:
             raise InvalidInputError(
@@ -153,9 +142,9 @@ class StreamFitting:
         """
         check_changes(opened, columns)
         names = set(schema.fieldNames())
-        if columns.columns is None:
+        if columns.request.columns is None:
             stored = [each for each in opened.schema.names if each in names]
-            columns = replace(columns, columns=stored)
+            columns = replace(columns, request=replace(columns.request, columns=stored))
         fitting = cls(opened, columns, handed_over(schema), _types(schema))
         fitting.view(opened)
         return fitting
@@ -165,7 +154,7 @@ class StreamFitting:
         key = (snapshot.location.uri, snapshot.manifest.version)
         known = self._views.pop(key, None)
         if known is None:
-            request = replace(self.columns.request(), columns=self._there(snapshot))
+            request = replace(self.columns.request, columns=self._there(snapshot))
             try:
                 plan = ScanPlan(snapshot, request)
                 reading = Reading(plan.schema)
@@ -175,7 +164,7 @@ class StreamFitting:
                 raise self._misfit(snapshot, cause.message) from cause
             self._check(snapshot, reading)
             work = ReadWork(snapshot.bare(), request, reading)
-            known = StreamView(work, self.target, _needs_lineage(plan), self.columns.with_changes)
+            known = StreamView(work, self.target, needs_lineage(plan), self.columns.with_changes)
         self._views[key] = known
         while len(self._views) > _MOST_VIEWS:
             self._views.popitem(last=False)
@@ -183,7 +172,7 @@ class StreamFitting:
 
     def _there(self, snapshot: Snapshot) -> Columns:
         """The columns of the stream that a version has."""
-        asked = self.columns.columns
+        asked = self.columns.request.columns
         if asked is None or isinstance(asked, Mapping) or snapshot is self.opened:
             return asked
         there, is_earlier = snapshot.schema.by_name, self._is_earlier(snapshot)
@@ -233,11 +222,6 @@ class StreamFitting:
             "again, and the stream has the newest schema; leave columns out with option columns",
             version=version,
         )
-
-
-def _needs_lineage(plan: ScanPlan) -> bool:
-    asked = {*plan.projection.system, *(() if plan.predicate is None else plan.predicate.columns)}
-    return not asked.isdisjoint(frozenset(SYSTEM_COLUMNS) - {ROW_ADDRESS})
 
 
 def _types(schema: StructType) -> dict[str, str]:

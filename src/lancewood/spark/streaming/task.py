@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lancewood.engine.rows import Ints, LiveRows, RowShape, ScanPlan
+from lancewood.engine.rows import Ints, LiveRows, RowShape, ScanPlan, ScanRequest
 from lancewood.engine.schema import Projection, project, stored_paths
 from lancewood.engine.snapshot import Snapshot
 from lancewood.jobs.diff import ChosenRows, Side, find_changes
@@ -36,6 +36,7 @@ from lancewood.spark.reading.task import (
     pack,
     sized,
     unpack,
+    without_lineage,
 )
 from lancewood.spark.streaming.fitting import (
     StreamColumns,
@@ -43,7 +44,7 @@ from lancewood.spark.streaming.fitting import (
     StreamView,
     stream_schema,
 )
-from lancewood.spark.tasks import messages_of, slots, spread
+from lancewood.spark.tasks import slots, spread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,7 +120,9 @@ class FragmentRows:
             if (begin, end) != (0, int(self.physical[at])):
                 spans[self._decoded(at).id] = begin, end
         raws = self.fragments[first:last]
-        return TablePortion([_relieved(each, self._name, with_lineage) for each in raws], spans)
+        if not with_lineage:
+            raws = [without_lineage(each, self._name) for each in raws]
+        return TablePortion(raws, spans)
 
     @cached_property
     def _ends(self) -> Ints:
@@ -205,19 +208,12 @@ class PickedRows:
         used, owners = np.unique(self.owners, return_inverse=True)
         name = self.snapshot.manifest.name
         raws = [self.fragments[at].message.SerializeToString() for at in used.tolist()]
-        fragments = tuple(_relieved(each, name, with_lineage) for each in raws)
-        return Picked(fragments, owners.astype(np.int64), self.offsets, self.counts)
+        if not with_lineage:
+            raws = [without_lineage(each, name) for each in raws]
+        return Picked(tuple(raws), owners.astype(np.int64), self.offsets, self.counts)
 
 
 StreamRows: TypeAlias = FragmentRows | PickedRows
-
-
-def _relieved(raw: bytes, name: str, with_lineage: bool) -> bytes:
-    """A fragment that is large without what nobody asks for: ids of rows may be megabytes."""
-    if with_lineage or len(raw) < _LARGE_FRAGMENT:
-        return raw
-    fragment = Fragment(decode_fragment(raw, name))
-    return fragment.with_lineage(None, None, None).message.SerializeToString()
 
 
 _SAMPLE = 32
@@ -241,24 +237,15 @@ class StreamTask:
     views: Sequence[StreamView]
     parts: Sequence[ChangedPart]
 
-    def encode(self) -> bytes:
-        """A message for an executor."""
-        return pack((tuple(self.views), tuple(self.parts)))
-
-    @classmethod
-    def decode(cls, message: bytes) -> StreamTask:
-        """The task in a message; only for messages that ``encode`` made."""
-        return cls(*unpack(message))
-
 
 def read_stream_task(message: bytes) -> Iterator[pa.RecordBatch]:
     """The rows of one task; raises NotFoundError if files of a version are gone."""
-    task = StreamTask.decode(message)
+    task: StreamTask = unpack(message)
     most = task.views[0].work.request.batch_rows if task.views else None
-    yield from sized(_rows(task), most)
+    yield from sized(_task_rows(task), most)
 
 
-def _rows(task: StreamTask) -> Iterator[pa.RecordBatch]:
+def _task_rows(task: StreamTask) -> Iterator[pa.RecordBatch]:
     for part in task.parts:
         view = task.views[part.view]
         if isinstance(part.rows, Picked):
@@ -354,7 +341,7 @@ def _encoded(rows: Sequence[StreamRows], fitting: StreamFitting) -> bytes:
             parts.append(part)
         else:
             parts[-1] = joined
-    return StreamTask(views, parts).encode()
+    return pack(StreamTask(views, parts))
 
 
 def _joined(one: ChangedPart, other: ChangedPart, fitting: StreamFitting) -> ChangedPart | None:
@@ -386,7 +373,7 @@ class RowsBetween:
         """The rows, with their values in the later version, cut into tasks."""
         messages = plan_tasks(self.rows, self.fitting, TaskSize(slots(spark)))
         size = LEAST * (len(messages) - 1)  # or more
-        return spread(spark, messages, size).mapInArrow(_read, self.schema)
+        return spread(spark, messages, size).rows(read_stream_task, self.schema, "changed rows")
 
 
 def find_between(
@@ -398,7 +385,7 @@ def find_between(
     (``Table.changes`` checks it). Raises InvalidInputError for an unknown column, NotFoundError if
     a version in between is needed but was cleaned up.
     """
-    asked = StreamColumns(columns=None if columns is None else list(columns))
+    asked = StreamColumns(ScanRequest(columns=None if columns is None else list(columns)))
     schema = stream_schema(until, asked)
     fitting = StreamFitting.of(until, asked, schema)
     found = find_changes(since, until)
@@ -410,9 +397,3 @@ def find_between(
         if part.row_count
     )
     return RowsBetween(rows, fitting, schema)
-
-
-def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow over a spread frame."""
-    for _, message in messages_of(batches):
-        yield from read_stream_task(message)

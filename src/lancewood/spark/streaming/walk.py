@@ -160,12 +160,7 @@ class Walk:
         if self._whole_rows is None or self._whole_rows.version != version:
             snapshot = self.history.load(version)
             self.fitting.view(snapshot)
-            raws = snapshot.manifest.message.fragments
-            counts = [each.physical_rows for each in snapshot.manifest.fragments]
-            for each in snapshot.manifest.fragments if not all(counts) else ():
-                each.check_counted()
-            physical = np.array(counts, np.int64)
-            self._whole_rows = FragmentRows.of(snapshot, version, raws, physical)
+            self._whole_rows = _whole(snapshot, snapshot.manifest.message.fragments)
         return self._whole_rows
 
     def _appended(
@@ -337,19 +332,19 @@ def _by_fragment(step: VersionStep, since: Snapshot, until: Snapshot) -> Compare
     old, new = _fragments(since), _fragments(until)
     version = until.manifest.version
     if step.operation == Overwrite.__name__:
-        return Compared(
-            inserted=_whole(until, list(new.values())), has_changed=bool(old), is_mixed=False
-        )
+        rows = (_whole(until, list(new.values())),) if new else ()
+        return Compared(inserted=rows, has_changed=bool(old))
     if step.operation in (Delete.__name__, Restore.__name__):
         return Compared(has_changed=old != new)
     added = [raw for number, raw in new.items() if number not in old]
-    keeps_rows = _same_rows if step.operation == Merge.__name__ else _same_values
+    adds_columns = step.operation == Merge.__name__
     kept = all(
-        number in new and (raw == new[number] or keeps_rows(raw, new[number], version))
+        number in new
+        and (raw == new[number] or _is_kept(raw, new[number], version, adds_columns=adds_columns))
         for number, raw in old.items()
     )
     if kept:
-        return Compared(inserted=_whole(until, added))
+        return Compared(inserted=(_whole(until, added),) if added else ())
     return Compared(has_changed=True, is_mixed=bool(added))
 
 
@@ -358,32 +353,26 @@ def _fragments(snapshot: Snapshot) -> dict[int, bytes]:
     return {peek_fragment_id(raw, name): raw for raw in snapshot.manifest.message.fragments}
 
 
-def _same_rows(raw: bytes, other: bytes, version: int) -> bool:
-    """Whether a fragment has the same rows, regardless of columns."""
+def _is_kept(raw: bytes, other: bytes, version: int, *, adds_columns: bool) -> bool:
+    """Whether a fragment has the same rows, and, unless columns were added, in those that were
+    there the same values."""
     name = f"version {version}"
     then, now = decode_fragment(raw, name), decode_fragment(other, name)
-    return then.physical_rows == now.physical_rows and then.deletion_file == now.deletion_file
-
-
-def _same_values(raw: bytes, other: bytes, version: int) -> bool:
-    """Whether a fragment has the same rows, and in the columns that were there the same values."""
-    name = f"version {version}"
-    then, now = decode_fragment(raw, name), decode_fragment(other, name)
+    if then.physical_rows != now.physical_rows or then.deletion_file != now.deletion_file:
+        return False
     files = {each.SerializeToString() for each in now.files}
-    are_kept = all(each.SerializeToString() in files for each in then.files)
-    return are_kept and _same_rows(raw, other, version)
+    return adds_columns or all(each.SerializeToString() in files for each in then.files)
 
 
-def _whole(snapshot: Snapshot, raws: list[bytes]) -> tuple[StreamRows, ...]:
-    if not raws:
-        return ()
+def _whole(snapshot: Snapshot, raws: Sequence[bytes]) -> FragmentRows:
+    """All rows of fragments. Raises FormatError for one that does not count its rows."""
     name, counts = snapshot.manifest.name, []
     for raw in raws:
         fragment = Fragment(decode_fragment(raw, name))
         fragment.check_counted()
         counts.append(fragment.physical_rows)
-    version = snapshot.manifest.version
-    return (FragmentRows.of(snapshot, version, raws, np.array(counts, np.int64)),)
+    physical = np.array(counts, np.int64)
+    return FragmentRows.of(snapshot, snapshot.manifest.version, raws, physical)
 
 
 def _count(parts: tuple[StreamRows, ...]) -> int:

@@ -58,52 +58,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """What a transaction leaves in a table: whether its commit began, and whether it landed."""
-
-    base: Snapshot
-    """The version that it builds on."""
-    uuid: str
-
-    def was_tried(self) -> bool:
-        """Whether a commit began: its first step writes the transaction file.
-
-        Raises StorageError if the store does not answer.
-        """
-        name = transaction_name(self.base.manifest.version, self.uuid)
-        return is_there(self.base.location.store, transaction_key(name))
-
-    def has_landed(self) -> bool:
-        """Whether a version was made by the transaction.
-
-        Raises CommitUnknownError or StorageError if that is unknown.
-        """
-        base = self.base
-        return find_landed(base.location, base.scheme, self.uuid, base.manifest.version) is not None
-
-    def is_absent(self) -> bool:
-        """Whether it is proven that no version was made by the transaction.
-
-        A table or branch that was deleted and made again proves nothing: a version of the earlier
-        one may have been published elsewhere.
-        """
-        try:
-            if self.has_landed():
-                return False
-            read_again(self.base)
-        except LancewoodError:
-            return False
-        return True
-
-    def has_failed(self) -> bool:
-        """Whether it is proven that a commit began and made no version."""
-        try:
-            return self.was_tried() and self.is_absent()
-        except LancewoodError:
-            return False
-
-
 def read_again(base: Snapshot) -> Snapshot:
     """The version that a job was planned on, with its fragments, as it is now.
 
@@ -206,8 +160,8 @@ class WriteJob:
         if found.errors:
             self.abort(answers)
             raise found.errors[0]
-        was_tried = self._trace.was_tried()
-        if was_tried and not self._trace.has_landed():
+        was_tried = self._was_tried()
+        if was_tried and not self._has_landed():
             raise CommitUnknownError(
                 f"this write to {self.uri} was committed before, and no version was made by it: "
                 "the files may be gone, or the commit is still on its way. Look at the newest "
@@ -222,7 +176,7 @@ class WriteJob:
         except CommitUnknownError:
             raise
         except LancewoodError as refused:
-            if not was_tried and self._trace.has_failed():
+            if not was_tried and self._has_failed():
                 self._discard(found.fragments)
             skipped = self._settle(refused)
             if skipped is None:
@@ -241,7 +195,7 @@ class WriteJob:
         """
         try:
             found = decode_answers(answers)
-            if self._trace.was_tried() or not self._trace.is_absent():
+            if self._was_tried() or not self._is_absent():
                 return
         except LancewoodError:
             return
@@ -263,9 +217,42 @@ class WriteJob:
         made = Transaction(base.manifest.version, self.uuid, (operation,), self.properties)
         return base.commit(made, policy), RowCounts(inserted=answers.rows)
 
-    @property
-    def _trace(self) -> Trace:
-        return Trace(self.base, self.uuid)
+    def _was_tried(self) -> bool:
+        """Whether a commit began: its first step writes the transaction file.
+
+        Raises StorageError if the store does not answer.
+        """
+        name = transaction_name(self.base.manifest.version, self.uuid)
+        return is_there(self.base.location.store, transaction_key(name))
+
+    def _has_landed(self) -> bool:
+        """Whether a version was made by the transaction.
+
+        Raises CommitUnknownError or StorageError if that is unknown.
+        """
+        base = self.base
+        return find_landed(base.location, base.scheme, self.uuid, base.manifest.version) is not None
+
+    def _is_absent(self) -> bool:
+        """Whether it is proven that no version was made by the transaction.
+
+        A table or branch that was deleted and made again proves nothing: a version of the earlier
+        one may have been published elsewhere.
+        """
+        try:
+            if self._has_landed():
+                return False
+            read_again(self.base)
+        except LancewoodError:
+            return False
+        return True
+
+    def _has_failed(self) -> bool:
+        """Whether it is proven that a commit began and made no version."""
+        try:
+            return self._was_tried() and self._is_absent()
+        except LancewoodError:
+            return False
 
     def _settle(self, refused: LancewoodError) -> Written | None:
         """The result if a refused commit was not needed; None if it failed."""
