@@ -102,6 +102,8 @@ def search(
     Raises what ``Table.search`` raises, UnsupportedError for a type that Spark does not have, and
     InvalidInputError where the frame and the table both have a column of one name.
     """
+    from pyspark.sql.types import FloatType, IntegerType, StructField, StructType
+
     how: dict[str, Any] = {
         "branch": branch,
         "version": version,
@@ -135,7 +137,9 @@ def search(
         work = replace(work, allowed=_allowed(spark, condition))
     run: Any = partial(search_rows, work)
     run.__name__ = work.name
-    return queries.mapInArrow(run, _schema(queries, work.reading))
+    added = [StructField(DISTANCE, FloatType(), False), StructField(RANK, IntegerType(), False)]
+    schema = StructType([*queries.schema.fields, *work.reading.spark.fields, *added])
+    return queries.mapInArrow(run, schema)
 
 
 def _vector_column(queries: Any, vector: str | None) -> str:
@@ -145,7 +149,11 @@ def _vector_column(queries: Any, vector: str | None) -> str:
             f"search takes a Spark DataFrame, got {type(queries).__name__}; Table.search takes "
             "vectors themselves"
         )
-    found = [each.name for each in queries.schema.fields if _holds_vectors(each.dataType)]
+    elements = {
+        each.name: type(getattr(each.dataType, "elementType", None)).__name__
+        for each in queries.schema.fields
+    }
+    found = [name for name, element in elements.items() if element in _NUMBERS]
     if vector is None and len(found) == 1:
         return str(found[0])
     if vector in found and queries.columns.count(vector) == 1:
@@ -157,11 +165,6 @@ def _vector_column(queries: Any, vector: str | None) -> str:
     )
     listed = ", ".join(found) or "none; of an ML vector, vector_to_array() makes an array"
     raise InvalidInputError(f"{asked}: arrays of numbers are {listed}")
-
-
-def _holds_vectors(kind: Any) -> bool:
-    element = getattr(kind, "elementType", None)
-    return type(element).__name__ in _NUMBERS
 
 
 def _decided(
@@ -181,24 +184,24 @@ def _reading(
 ) -> Reading:
     """How the columns of the table become Spark's; raises InvalidInputError for names that are
     there twice."""
+    ways = {
+        "the frame": "rename that of the frame",
+        "the table": "give the table's another name: columns={{'other': '{name}'}}",
+    }
     found = project(snapshot.schema, columns, parameters=parameters).arrow_schema()
     taken = {each.casefold(): "the frame" for each in queries.columns}
     for owner, names in {"the table": found.names, "the search": (DISTANCE, RANK)}.items():
         for name in names:
             if name.casefold() in taken:
-                raise _named_twice(name, taken[name.casefold()], owner)
+                owners = taken[name.casefold()], owner
+                way = ", or ".join(ways[each] for each in dict.fromkeys(owners) if each in ways)
+                raise InvalidInputError(
+                    f"column {name!r} would be there twice, from {' and from '.join(owners)}: "
+                    + way.format(name=name),
+                    column=name,
+                )
             taken[name.casefold()] = owner
     return Reading(found)
-
-
-def _named_twice(name: str, *owners: str) -> InvalidInputError:
-    ways = {
-        "the frame": "rename that of the frame",
-        "the table": f"give the table's another name: columns={{'other': '{name}'}}",
-    }
-    way = ", or ".join(ways[each] for each in dict.fromkeys(owners) if each in ways)
-    text = f"column {name!r} would be there twice, from {' and from '.join(owners)}: {way}"
-    return InvalidInputError(text, column=name)
 
 
 def _most_found(snapshot: Snapshot, columns: Columns, parameters: Parameters) -> int:
@@ -207,13 +210,6 @@ def _most_found(snapshot: Snapshot, columns: Columns, parameters: Parameters) ->
     names = project(snapshot.schema, columns, parameters=parameters).stored.names
     width = sum(widths[each] for each in names)
     return max(1, min(_MOST_FOUND, int(_MOST_BYTES / max(1.0, width))))
-
-
-def _schema(queries: DataFrame, reading: Reading) -> Any:
-    from pyspark.sql.types import FloatType, IntegerType, StructField, StructType
-
-    added = [StructField(DISTANCE, FloatType(), False), StructField(RANK, IntegerType(), False)]
-    return StructType([*queries.schema.fields, *reading.spark.fields, *added])
 
 
 def _allowed(spark: SparkSession, condition: ScanPlan) -> AllowedRows:

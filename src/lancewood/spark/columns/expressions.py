@@ -40,6 +40,8 @@ class ColumnExpressions:
     by_name: Mapping[str, Any]
 
     def __post_init__(self) -> None:
+        from pyspark.sql import Column
+
         if not isinstance(self.by_name, Mapping):
             raise InvalidInputError(
                 "columns takes a mapping from names to Spark expressions, such as "
@@ -50,7 +52,7 @@ class ColumnExpressions:
         for name, each in self.by_name.items():
             if not isinstance(name, str) or not name:
                 raise InvalidInputError(f"a column is called by a text, got {name!r}")
-            if not isinstance(each, str) and not _is_column(each):
+            if not isinstance(each, str | Column):
                 raise InvalidInputError(
                     f"column {name!r} takes an expression in Spark SQL or a Column, got {each!r}",
                     column=name,
@@ -169,7 +171,8 @@ def _analysed(
         selected = one.selected(frame)
         return selected.schema, _plan_of(selected)
     except PySparkException as cause:
-        text = _shortened(str(cause))
+        text = str(cause).split("JVM stacktrace")[0].split(";\n")[0].strip()
+        text = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
         hint = "".join(f". {why}" for column, why in refused.items() if column in text)
         raise InvalidInputError(
             f"column {name!r} cannot be computed as {str(expression)!r}: {text}{hint}", column=name
@@ -194,8 +197,9 @@ def _check_row_by_row(name: str, plan: str) -> None:
     nodes = [plan.partition(" ")[0], *_NODE.findall(plan)]
     for each in nodes:
         if each not in _ROW_BY_ROW:
+            article = "an" if each[:1] in "AEIOU" else "a"
             raise InvalidInputError(
-                f"column {name!r} cannot be computed row by row: Spark plans {_article(each)} for "
+                f"column {name!r} cannot be computed row by row: Spark plans {article} {each} for "
                 "it. An expression may read the columns of its own row only, without aggregates, "
                 "windows, generators and subqueries; compute other values before, and merge them",
                 column=name,
@@ -217,18 +221,3 @@ def _columns_in(plan: str, names: Sequence[str]) -> Iterator[str]:
     for each in names:
         if is_cut_short or f"{each.lower()}#" in text:
             yield each
-
-
-def _is_column(value: object) -> bool:
-    from pyspark.sql import Column
-
-    return isinstance(value, Column)
-
-
-def _article(node: str) -> str:
-    return f"{'an' if node[:1] in 'AEIOU' else 'a'} {node}"
-
-
-def _shortened(text: str) -> str:
-    first = text.split("JVM stacktrace")[0].split(";\n")[0].strip()
-    return first if len(first) <= _MOST_CHARACTERS else f"{first[:_MOST_CHARACTERS]}…"

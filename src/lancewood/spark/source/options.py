@@ -39,7 +39,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import datetime
 from difflib import get_close_matches
 from enum import Enum
@@ -61,41 +61,81 @@ from lancewood.store.options import StorageOptions
 STORAGE_PREFIX = "storage."
 
 
+class Use(Enum):
+    """What an option is for."""
+
+    READ = "read"
+    WRITE = "write"
+    READ_STREAM = "readStream"
+    WRITE_STREAM = "writeStream"
+
+
+_ALL = frozenset(Use)
+_READS = frozenset({Use.READ, Use.READ_STREAM})
+_WRITES = frozenset({Use.WRITE, Use.WRITE_STREAM})
+_ONE_READ = frozenset({Use.READ})
+_ONE_WRITE = frozenset({Use.WRITE})
+
+
+class _Option(NamedTuple):
+    field: str
+    parse: Callable[[str, str], Any]
+    uses: frozenset[Use]
+
+
+def _option(
+    name: str,
+    parse: Callable[[str, str], Any],
+    uses: frozenset[Use],
+    default: Any = None,
+    *,
+    shown: bool = True,
+) -> Any:
+    """A field that an option of this name sets."""
+    return field(default=default, repr=shown, metadata={name: (parse, uses)})
+
+
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
     """Everything that options can say."""
 
-    path: str
-    branch: str | None = None
-    version: int | None = None
-    tag: str | None = None
-    as_of: datetime | None = None
-    columns: list[str] | dict[str, str] | None = None
-    where: str | None = None
-    limit: int | None = None
-    with_row_id: bool = False
-    with_row_address: bool = False
-    batch_rows: int | None = None
-    partitions: int | None = None
-    metadata: str | None = None
-    max_rows_per_file: int = FileLimits().max_rows
-    max_bytes_per_file: int = FileLimits().max_bytes
-    file_version: str | None = None
-    stable_row_ids: bool | None = None
-    app: str | None = None
-    batch: int | None = None
-    message: str | None = None
-    properties: dict[str, str] | None = None
-    serializable: bool = False
-    merge_schema: bool = False
-    overwrite_schema: bool = False
-    replace_where: str | None = None
+    path: str = _option("path", values.text, _ALL, MISSING)
+    branch: str | None = _option("branch", values.text, _ALL)
+    version: int | None = _option("version", values.positive, _ONE_READ)
+    tag: str | None = _option("tag", values.text, _ONE_READ)
+    as_of: datetime | None = _option("asOf", values.moment, _ONE_READ)  # noqa: RUF009
+    columns: list[str] | dict[str, str] | None = _option("columns", values.columns, _READS)  # noqa: RUF009
+    where: str | None = _option("filter", values.text, _READS)
+    limit: int | None = _option("limit", values.number, _ONE_READ)
+    with_row_id: bool = _option("withRowId", values.flag, _READS, False)
+    with_row_address: bool = _option("withRowAddress", values.flag, _READS, False)
+    batch_rows: int | None = _option("batchRows", values.positive, _READS)
+    partitions: int | None = _option("numPartitions", values.positive, _READS)
+    metadata: str | None = _option("metadata", values.text, _ONE_READ)
+    max_rows_per_file: int = _option(
+        "maxRowsPerFile", values.positive, _WRITES, FileLimits().max_rows
+    )
+    max_bytes_per_file: int = _option(
+        "maxBytesPerFile", values.positive, _WRITES, FileLimits().max_bytes
+    )
+    file_version: str | None = _option("fileVersion", values.file_version, _WRITES)
+    stable_row_ids: bool | None = _option("stableRowIds", values.flag, _WRITES)
+    app: str | None = _option("app", values.text, _WRITES)
+    batch: int | None = _option("batch", values.number, _ONE_WRITE)
+    message: str | None = _option("message", values.text, _WRITES)
+    properties: dict[str, str] | None = _option("properties", values.texts, _WRITES)  # noqa: RUF009
+    serializable: bool = _option("serializable", values.flag, _WRITES, False)
+    merge_schema: bool = _option("mergeSchema", values.flag, _WRITES, False)
+    overwrite_schema: bool = _option("overwriteSchema", values.flag, _WRITES, False)
+    replace_where: str | None = _option("replaceWhere", values.text, _ONE_WRITE)
     streaming: Mapping[str, str] = field(default_factory=dict)
     """What is said to streams that read, not yet looked at: see ``spark.streaming.options``."""
-    credentials: str | None = None
+    credentials: str | None = _option("credentials", values.text, _ALL)
     storage_options: StorageOptions | None = field(default=None, repr=False)
-    base_storage_options: dict[str, dict[str, str]] | None = field(default=None, repr=False)
-    manifest_store: str | None = field(default=None, repr=False)
+    base_storage_options: dict[str, dict[str, str]] | None = _option(  # noqa: RUF009
+        "baseStorageOptions", values.nested_texts, _ALL, shown=False
+    )
+    manifest_store: str | None = _option("manifestStore", values.text, _ALL, shown=False)
 
     @property
     def access(self) -> Access:
@@ -125,55 +165,10 @@ class SourceOptions:
         ]
 
 
-class Use(Enum):
-    """What an option is for."""
-
-    READ = "read"
-    WRITE = "write"
-    READ_STREAM = "readStream"
-    WRITE_STREAM = "writeStream"
-
-
-class _Option(NamedTuple):
-    field: str
-    parse: Callable[[str, str], Any]
-    uses: frozenset[Use]
-
-
-_ALL = frozenset(Use)
-_READS = frozenset({Use.READ, Use.READ_STREAM})
-_WRITES = frozenset({Use.WRITE, Use.WRITE_STREAM})
-_ONE_READ = frozenset({Use.READ})
-_ONE_WRITE = frozenset({Use.WRITE})
 _OPTIONS: dict[str, _Option] = {
-    "path": _Option("path", values.text, _ALL),
-    "branch": _Option("branch", values.text, _ALL),
-    "version": _Option("version", values.positive, _ONE_READ),
-    "tag": _Option("tag", values.text, _ONE_READ),
-    "asOf": _Option("as_of", values.moment, _ONE_READ),
-    "columns": _Option("columns", values.columns, _READS),
-    "filter": _Option("where", values.text, _READS),
-    "limit": _Option("limit", values.number, _ONE_READ),
-    "withRowId": _Option("with_row_id", values.flag, _READS),
-    "withRowAddress": _Option("with_row_address", values.flag, _READS),
-    "batchRows": _Option("batch_rows", values.positive, _READS),
-    "numPartitions": _Option("partitions", values.positive, _READS),
-    "metadata": _Option("metadata", values.text, _ONE_READ),
-    "maxRowsPerFile": _Option("max_rows_per_file", values.positive, _WRITES),
-    "maxBytesPerFile": _Option("max_bytes_per_file", values.positive, _WRITES),
-    "fileVersion": _Option("file_version", values.file_version, _WRITES),
-    "stableRowIds": _Option("stable_row_ids", values.flag, _WRITES),
-    "app": _Option("app", values.text, _WRITES),
-    "batch": _Option("batch", values.number, _ONE_WRITE),
-    "message": _Option("message", values.text, _WRITES),
-    "properties": _Option("properties", values.texts, _WRITES),
-    "serializable": _Option("serializable", values.flag, _WRITES),
-    "mergeSchema": _Option("merge_schema", values.flag, _WRITES),
-    "overwriteSchema": _Option("overwrite_schema", values.flag, _WRITES),
-    "replaceWhere": _Option("replace_where", values.text, _ONE_WRITE),
-    "credentials": _Option("credentials", values.text, _ALL),
-    "baseStorageOptions": _Option("base_storage_options", values.nested_texts, _ALL),
-    "manifestStore": _Option("manifest_store", values.text, _ALL),
+    name: _Option(each.name, parse, uses)
+    for each in fields(SourceOptions)
+    for name, (parse, uses) in each.metadata.items()
 }
 USES: dict[str, frozenset[Use]] = {
     **{name: option.uses for name, option in _OPTIONS.items()},

@@ -175,7 +175,8 @@ class StreamFitting:
         asked = self.columns.request.columns
         if asked is None or isinstance(asked, Mapping) or snapshot is self.opened:
             return asked
-        there, is_earlier = snapshot.schema.by_name, self._is_earlier(snapshot)
+        there = snapshot.schema.by_name
+        is_earlier = snapshot.manifest.version <= self.opened.manifest.version
         fields = {each.id: each.name for each in snapshot.schema.fields}
         kept = []
         for name in asked:
@@ -205,9 +206,6 @@ class StreamFitting:
                 raise self._misfit(snapshot, f"column {each.name!r} is {theirs}, not {mine}")
             if there.nullable and not each.nullable and each.name not in SYSTEM_COLUMNS:
                 raise self._misfit(snapshot, f"column {each.name!r} may be null")
-
-    def _is_earlier(self, snapshot: Snapshot) -> bool:
-        return snapshot.manifest.version <= self.opened.manifest.version
 
     def _misfit(self, snapshot: Snapshot, what: str) -> LancewoodError:
         version = snapshot.manifest.version

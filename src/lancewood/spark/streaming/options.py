@@ -74,29 +74,25 @@ class StreamOptions:
                 f"options {' and '.join(said)} each say where the stream begins; give one"
             )
         begin = given.get(STARTING_VERSION, "").strip()
-        is_word = begin.lower() in (LATEST, EARLIEST)
         moment = given.get(STARTING_TIMESTAMP)
+        version = None
+        if STARTING_VERSION in given and begin.lower() not in (LATEST, EARLIEST):
+            version = _number(STARTING_VERSION, begin, f", {LATEST!r} or {EARLIEST!r}")
         return cls(
-            on_change=_on_change(given.get(ON_CHANGE)),
-            starting_version=None
-            if is_word or STARTING_VERSION not in given
-            else _number(STARTING_VERSION, begin, f", {LATEST!r} or {EARLIEST!r}"),
+            on_change=_on_change(given.get(ON_CHANGE, OnChange.FAIL.value)),
+            starting_version=version,
             is_from_latest=begin.lower() == LATEST,
             is_from_earliest=begin.lower() == EARLIEST,
             starting_tag=given.get(STARTING_TAG),
             starting_timestamp=None
             if moment is None
             else values.moment(STARTING_TIMESTAMP, moment),
-            max_versions=_number(MAX_VERSIONS, given[MAX_VERSIONS])
-            if MAX_VERSIONS in given
-            else DEFAULT_MAX_VERSIONS,
+            max_versions=_number(MAX_VERSIONS, given.get(MAX_VERSIONS, str(DEFAULT_MAX_VERSIONS))),
             max_rows=_number(MAX_ROWS, given[MAX_ROWS]) if MAX_ROWS in given else None,
         )
 
 
-def _on_change(text: str | None) -> OnChange:
-    if text is None:
-        return OnChange.FAIL
+def _on_change(text: str) -> OnChange:
     try:
         return OnChange(text.strip().lower())
     except ValueError:

@@ -141,7 +141,7 @@ def _read(field: pa.Field, column: ColumnPath, nullable: bool) -> _Read:
         return _read_struct(kind, column, nullable)
     if pa.types.is_map(kind):
         return _read_map(kind, column)
-    if is_list(kind) or _is_view(kind):
+    if is_list(kind) or pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
         return _read_list(kind, column)
     if pa.types.is_dictionary(kind):
         values = _read(pa.field(field.name, kind.value_type), column, nullable)
@@ -175,10 +175,6 @@ def _read_leaf(kind: pa.DataType, column: ColumnPath) -> _Read | None:
 
 def _cast(spark: Any, column: ColumnPath, target: pa.DataType, *, checks: bool = False) -> _Read:
     return _Read(spark, LosslessCast(column, target, checks=checks, name=spark.simpleString()))
-
-
-def _is_view(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
 
 
 def _read_list(kind: pa.DataType, column: ColumnPath) -> _Read:

@@ -183,7 +183,12 @@ class TypeFitting:
 
         kind = field.type
         if isinstance(spark, NullType):
-            return self._fit_void(spark, field, column)
+            if field.nullable:
+                return Void(field.type)
+            self.problems.append(
+                f"column {column.path!r} is {spark.simpleString()} and may not be null"
+            )
+            return None
         if isinstance(kind, pa.BaseExtensionType):
             named = {EXTENSION_NAME: kind.extension_name}
             inner = self.fit(spark, pa.field("", kind.storage_type, metadata=named), column)
@@ -192,43 +197,32 @@ class TypeFitting:
             inner = self.fit(spark, pa.field("", kind.value_type), column)
             return None if inner is None else Encoded(column, kind, inner)
         if isinstance(spark, ArrayType) and is_list(kind):
-            return self._fit_list(spark, kind, column)
+            element = self.fit(spark.elementType, kind.value_field, column.below("element"))
+            if element is None:
+                return None
+            make = FixedSizeLists if pa.types.is_fixed_size_list(kind) else Lists
+            return make(column, kind, element)
         if isinstance(spark, MapType) and pa.types.is_map(kind):
-            return self._fit_map(spark, kind, column)
+            key = self.fit(spark.keyType, kind.key_field, column.below("key"))
+            value = self.fit(spark.valueType, kind.item_field, column.below("value"))
+            return None if key is None or value is None else Maps(column, kind, key, value)
         if isinstance(spark, StructType) and pa.types.is_struct(kind):
-            return self._fit_struct(spark, kind, column)
+            before = len(self.problems)
+            pairs = self.fit_fields(spark.fields, kind, f"{column.path}.")
+            if len(self.problems) > before:
+                return None
+            sources, children = zip(*pairs, strict=True) if pairs else ((), ())
+            return Structs(column, kind, sources, children)
         found = self._fit_leaf(leaf_type(spark), field, column)
         if found is None:
-            self._misfit(spark, field, column)
+            said = "bfloat16" if _is_bfloat16(field) else kind
+            is_nested = isinstance(spark, ArrayType | MapType | StructType)
+            is_odd = leaf_type(spark) is None and not is_nested  # no table could hold it
+            hint = f" ({way_out(spark)})" if is_odd else ""
+            self.problems.append(
+                f"column {column.path!r} is {spark.simpleString()}, the table has {said}{hint}"
+            )
         return found
-
-    def _fit_void(self, spark: Any, field: pa.Field, column: ColumnPath) -> Converter | None:
-        if field.nullable:
-            return Void(field.type)
-        self.problems.append(
-            f"column {column.path!r} is {spark.simpleString()} and may not be null"
-        )
-        return None
-
-    def _fit_list(self, spark: Any, kind: pa.DataType, column: ColumnPath) -> Converter | None:
-        element = self.fit(spark.elementType, kind.value_field, column.below("element"))
-        if element is None:
-            return None
-        make = FixedSizeLists if pa.types.is_fixed_size_list(kind) else Lists
-        return make(column, kind, element)
-
-    def _fit_map(self, spark: Any, kind: pa.DataType, column: ColumnPath) -> Converter | None:
-        key = self.fit(spark.keyType, kind.key_field, column.below("key"))
-        value = self.fit(spark.valueType, kind.item_field, column.below("value"))
-        return None if key is None or value is None else Maps(column, kind, key, value)
-
-    def _fit_struct(self, spark: Any, kind: pa.DataType, column: ColumnPath) -> Converter | None:
-        before = len(self.problems)
-        found = self.fit_fields(spark.fields, kind, f"{column.path}.")
-        if len(self.problems) > before:
-            return None
-        sources, children = zip(*found, strict=True) if found else ((), ())
-        return Structs(column, kind, sources, children)
 
     def _fit_leaf(
         self, wire: pa.DataType | None, field: pa.Field, column: ColumnPath
@@ -252,13 +246,6 @@ class TypeFitting:
         if pa.types.is_decimal(wire):
             return _fit_decimal(wire, kind, column)
         return _fit_other(wire, kind, column)
-
-    def _misfit(self, spark: Any, field: pa.Field, column: ColumnPath) -> None:
-        said = "bfloat16" if _is_bfloat16(field) else field.type
-        hint = f" ({way_out(spark)})" if leaf_type(spark) is None and _is_odd(spark) else ""
-        self.problems.append(
-            f"column {column.path!r} is {spark.simpleString()}, the table has {said}{hint}"
-        )
 
 
 def _fit_integer(wire: pa.DataType, kind: pa.DataType, column: ColumnPath) -> Converter | None:
@@ -312,13 +299,6 @@ def _fit_other(wire: pa.DataType, kind: pa.DataType, column: ColumnPath) -> Conv
 def _is_bfloat16(field: pa.Field) -> bool:
     name = (field.metadata or {}).get(EXTENSION_NAME.encode(), b"")
     return bool(name == BFLOAT16.encode() and field.type == BFLOAT16_STORAGE)
-
-
-def _is_odd(spark: Any) -> bool:
-    """Whether no table could hold a column of this type."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    return not isinstance(spark, ArrayType | MapType | StructType)
 
 
 def _unknown(name: str, names: Sequence[str], above: str) -> str:

@@ -151,7 +151,7 @@ class WriteWork:
         and errors that are not ours, are raised so that Spark tries again; then no file is left.
         """
         try:
-            rows = self._converted(batches)
+            rows = (self.writing.convert(batch) for batch in batches if batch.num_rows)
             reader = pa.RecordBatchReader.from_batches(self.writing.schema, rows)
             fragments = self.files.write(reader)
         except StorageError:
@@ -175,11 +175,6 @@ class WriteWork:
                     "write was aborted, the table dropped, or a cleanup took it; write anew",
                     path=file.path,
                 ) from gone
-
-    def _converted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for each in batches:
-            if each.num_rows:
-                yield self.writing.convert(each)
 
 
 def _table_columns(plan: PlannedWrite, frame: StructType) -> pa.Schema:
@@ -273,20 +268,18 @@ def decode_answers(answers: Sequence[bytes | None]) -> Answers:
             continue
         kind, rest = bytes(each[:1]), bytes(each[1:])
         if kind == _FRAGMENTS:
-            fragments += _fragments(rest)
+            try:
+                listed = table_pb2.FragmentList.FromString(rest)
+            except DecodeError as cause:
+                raise FormatError(
+                    "a task answered with fragments that cannot be decoded"
+                ) from cause
+            fragments += map(Fragment, listed.fragments)
         elif kind == _ERROR:
             errors.append(pickle.loads(rest))
         else:
             raise FormatError(f"a task answered {bytes(each[:20])!r}, which is no answer of a task")
     return Answers(tuple(fragments), tuple(errors))
-
-
-def _fragments(rest: bytes) -> list[Fragment]:
-    try:
-        listed = table_pb2.FragmentList.FromString(rest)
-    except DecodeError as cause:
-        raise FormatError("a task answered with fragments that cannot be decoded") from cause
-    return [Fragment(each) for each in listed.fragments]
 
 
 @dataclass(slots=True)
