@@ -263,7 +263,8 @@ def missing_explained(done: str, *snapshots: Snapshot) -> Iterator[None]:
 
 def needs_lineage(scan: ScanPlan) -> bool:
     """Whether a scan gives, or compares, the ids or versions of rows."""
-    asked = {*scan.projection.system, *(scan.predicate.columns if scan.predicate else ())}
+    compared = () if scan.predicate is None else scan.predicate.columns
+    asked = {*scan.projection.system, *compared}
     return not asked.isdisjoint(frozenset(SYSTEM_COLUMNS) - {ROW_ADDRESS})
 
 
