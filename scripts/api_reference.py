@@ -40,6 +40,8 @@ MADE_BY_HAND = ("BasePath", "LocalRunner")
 """Classes that people call; the others come from verbs."""
 MACHINES = {"workers": "WORKERS"}
 """Defaults that are not the same on every machine: what the source calls them."""
+FOR_JOBS = {"CommitOptions": {"policy", "retry", "of"}}
+"""Members that other rooms of ours use, and no caller of a verb."""
 WIDTH = 100
 HEAD = """\
 # The Python API
@@ -188,6 +190,8 @@ def _own(of: type) -> Iterator[Member]:
             yield Member(each.name, said.get(each.name, ""), names, value=value)
     for name, value in vars(of).items():
         if not _is_public(name):
+            continue
+        if name in FOR_JOBS.get(of.__name__, ()):
             continue
         if isinstance(value, property | cached_property):
             getter: Any = value.fget if isinstance(value, property) else value.func

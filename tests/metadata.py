@@ -5,7 +5,7 @@ them, and commits that do not wait.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pyroaring import BitMap
 
@@ -23,10 +23,20 @@ from lancewood.model.transaction import Operation, Transaction
 from lancewood.proto import schema_pb2
 from lancewood.store.base import Store
 from lancewood.store.memory import MemoryStore
-from lancewood.store.retry import COMMITS, JOBS
+from lancewood.store.retry import COMMITS, JOBS, Retry
 
 QUIET = CommitPolicy(retry=replace(COMMITS, sleep=lambda seconds: None))
-PERSISTENT = CommitOptions(policy=QUIET, retry=replace(JOBS, sleep=lambda seconds: None))
+
+
+@dataclass(frozen=True)
+class RetriedOptions(CommitOptions):
+    """Commit options with a policy and pauses of one's own."""
+
+    policy: CommitPolicy = QUIET
+    retry: Retry = JOBS
+
+
+PERSISTENT = RetriedOptions(policy=QUIET, retry=replace(JOBS, sleep=lambda seconds: None))
 """Runs again for as long as others are faster."""
 SHARED = {"names", "put_new"}
 """Listing and publishing are all that does not commute when writers are stepped: the rest is reads

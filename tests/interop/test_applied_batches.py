@@ -35,7 +35,7 @@ def ids_of(path: Path) -> list[int]:
 
 
 def load(table: lw.Table, batch: int, *ids: int) -> lw.Table:
-    return table.append(rows(*ids), app="loader", batch=batch)
+    return table.append(rows(*ids), commit=lw.CommitOptions(app="loader", batch=batch))
 
 
 @pytest.fixture
@@ -68,21 +68,21 @@ def test_two_handles_load_the_same_batch_and_one_lands(path: Path) -> None:
 
 def test_every_verb_marks_its_batch(path: Path) -> None:
     table = lw.open(path)
-    table = table.append(rows(1, 2, 3), app="a", batch=1)
-    table = table.merge(rows(3, 4), on="id", app="a", batch=2)
-    table = table.add_columns({"twice": "id * 2"}, app="a", batch=3)
-    table = table.update({"twice": 0}, "id = 4", app="a", batch=4)
-    table = table.delete("id = 4", app="a", batch=5)
+    table = table.append(rows(1, 2, 3), commit=lw.CommitOptions(app="a", batch=1))
+    table = table.merge(rows(3, 4), on="id", commit=lw.CommitOptions(app="a", batch=2))
+    table = table.add_columns({"twice": "id * 2"}, commit=lw.CommitOptions(app="a", batch=3))
+    table = table.update({"twice": 0}, "id = 4", commit=lw.CommitOptions(app="a", batch=4))
+    table = table.delete("id = 4", commit=lw.CommitOptions(app="a", batch=5))
     assert table.applied_batches == {"a": 5}
-    table = table.overwrite(rows(7), app="b", batch=1)
+    table = table.overwrite(rows(7), commit=lw.CommitOptions(app="b", batch=1))
     assert table.applied_batches == {"a": 5, "b": 1}
     verbs: list[Callable[[], lw.Table]] = [
-        lambda: table.append(rows(9), app="a", batch=5),
-        lambda: table.merge(rows(9), on="id", app="a", batch=4),
-        lambda: table.add_columns({"x": "1"}, app="b", batch=1),
-        lambda: table.update({"id": 0}, app="a", batch=5),
-        lambda: table.delete("true", app="a", batch=5),
-        lambda: table.overwrite(rows(9), app="a", batch=5),
+        lambda: table.append(rows(9), commit=lw.CommitOptions(app="a", batch=5)),
+        lambda: table.merge(rows(9), on="id", commit=lw.CommitOptions(app="a", batch=4)),
+        lambda: table.add_columns({"x": "1"}, commit=lw.CommitOptions(app="b", batch=1)),
+        lambda: table.update({"id": 0}, commit=lw.CommitOptions(app="a", batch=5)),
+        lambda: table.delete("true", commit=lw.CommitOptions(app="a", batch=5)),
+        lambda: table.overwrite(rows(9), commit=lw.CommitOptions(app="a", batch=5)),
     ]
     for verb in verbs:
         with pytest.raises(lw.BatchAppliedError):
@@ -142,8 +142,10 @@ def test_a_list_of_operations_is_no_batch(path: Path) -> None:
     table = lw.open(path)
     change = table.transaction(*table.transaction(_append(table)).operations, _append(table))
     with pytest.raises(lw.InvalidInputError, match="one version"):
-        table.commit(change, app="loader", batch=1)
-    done = table.commit(table.transaction(_append(table)), app="loader", batch=1)
+        table.commit(change, commit=lw.CommitOptions(app="loader", batch=1))
+    done = table.commit(
+        table.transaction(_append(table)), commit=lw.CommitOptions(app="loader", batch=1)
+    )
     assert done.applied_batches == {"loader": 1}
 
 

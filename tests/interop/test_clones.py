@@ -211,7 +211,9 @@ def test_a_deep_clone_is_recorded_as_pylance_records_one(tmp_path: Path, source:
 
 def test_a_deep_clone_needs_nothing_of_its_source(tmp_path: Path, source: str) -> None:
     expected, clone = seen(source), str(tmp_path / "clone")
-    made = lw.open(source).clone(clone, deep=True, message="a copy", properties={"why": "test"})
+    made = lw.open(source).clone(
+        clone, deep=True, message="a copy", commit=lw.CommitOptions(properties={"why": "test"})
+    )
     inside = [each for each in files(tmp_path / "clone") if each.startswith(("data", "_d", "_i"))]
     counts = counts_of(made, lw.DeepClone)
     assert counts.files == len(inside)

@@ -136,7 +136,7 @@ def test_a_column_that_others_drop_meanwhile_is_told_and_nothing_is_left(table: 
 def test_a_serializable_build_tolerates_nobody(table: lw.Table) -> None:
     meddling = Meddling(lambda: table.append(rows(600, 601)))
     with pytest.raises(lw.RetryableConflictError, match="serializable"):
-        table.indices.create("id", serializable=True, runner=meddling)
+        table.indices.create("id", commit=lw.CommitOptions(serializable=True), runner=meddling)
     assert directories(table) == set()
 
 

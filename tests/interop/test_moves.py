@@ -359,7 +359,9 @@ def test_an_overwrite_between_our_copies_and_our_commit_leaves_nothing_to_move(
 def test_a_serializable_move_tolerates_nothing_in_between(uri: str, tmp_path: Path) -> None:
     runner = Meanwhile(lambda: lance.write_dataset(MORE, uri, mode="append"))
     with pytest.raises(lw.RetryableConflictError, match="serializable"):
-        lw.open(uri).move_fragments(base="cold", runner=runner, serializable=True)
+        lw.open(uri).move_fragments(
+            base="cold", runner=runner, commit=lw.CommitOptions(serializable=True)
+        )
     assert list((tmp_path / "cold").iterdir()) == []
     assert keys(uri) == [*range(ROWS), 100]
 

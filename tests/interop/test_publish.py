@@ -760,7 +760,9 @@ def test_a_conflict_that_lands_at_the_last_moment_opens_the_branch_again(
 def test_a_version_tells_people_which_work_it_is(tmp_path: Path) -> None:
     table = fresh(tmp_path)
     table.branches.create("exp").append(rows(100, 105))
-    after = table.branches.publish("exp", message="day 3", properties={"run": "7"})
+    after = table.branches.publish(
+        "exp", message="day 3", commit=lw.CommitOptions(properties={"run": "7"})
+    )
     (newest, *_) = after.versions()
     assert newest.message == "day 3"
     told = dict(newest.properties)

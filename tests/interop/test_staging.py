@@ -191,7 +191,9 @@ VERBS: dict[str, Verb] = {
     "compact": lambda t: t.compact(),
     "restore": lambda t: t.restore(1),
     "config": lambda t: t.set_config({"v": str(t.version)}),
-    "batch": lambda t: t.append(pa.table({"k": [20]}), app="app", batch=t.version),
+    "batch": lambda t: t.append(
+        pa.table({"k": [20]}), commit=lw.CommitOptions(app="app", batch=t.version)
+    ),
 }
 
 

@@ -125,7 +125,7 @@ def test_an_inline_transaction_that_cannot_be_decoded_counts_as_missing(uri: str
 
 
 def test_line_43_pylance_decodes_what_we_committed(uri: str) -> None:
-    table = lw.create(uri, ROWS, message="one", properties={"by": "me"})
+    table = lw.create(uri, ROWS, message="one", commit=lw.CommitOptions(properties={"by": "me"}))
     table = table.append(MORE, message="two")
     table = table.set_config({"k": "v"})
     table = table.restore(1)
@@ -218,8 +218,8 @@ def test_serializable_refuses_if_the_table_moved_at_all(uri: str) -> None:
     ours = lw.create(uri, ROWS)
     lance.write_dataset(MORE, uri, mode="append")
     with pytest.raises(lw.RetryableConflictError, match="serializable"):
-        ours.append(MORE, serializable=True)
-    assert ours.latest().append(MORE, serializable=True).version == 3
+        ours.append(MORE, commit=lw.CommitOptions(serializable=True))
+    assert ours.latest().append(MORE, commit=lw.CommitOptions(serializable=True)).version == 3
 
 
 def test_a_list_of_operations_becomes_consecutive_versions(uri: str) -> None:

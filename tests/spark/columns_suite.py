@@ -51,7 +51,7 @@ def values_are_those_of_the_rows_and_nothing_else_is_written(spark: Any, root: P
         uri,
         {"y": "x * 2", "u": "upper(s)"},
         message="two columns",
-        properties={"k": "v"},
+        commit=lw.CommitOptions(properties={"k": "v"}),
         progress=look,
     )
     assert bounds == {NO_BOUND}, "Spark measures no batch while narrow columns are computed"
@@ -175,7 +175,9 @@ def batch_of_an_app_is_applied_once_also_on_a_branch(spark: Any, root: Path) -> 
     main = make_table(uri)
 
     def add() -> Any:
-        return add_columns(spark, uri, {"n": "-id"}, branch="work", app="loader", batch=3)
+        return add_columns(
+            spark, uri, {"n": "-id"}, branch="work", commit=lw.CommitOptions(app="loader", batch=3)
+        )
 
     first, again = add(), add()
     assert (first.branch, first.skipped) == ("work", False)

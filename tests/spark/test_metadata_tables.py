@@ -44,7 +44,12 @@ TYPES = {
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
     rows = pa.table({"i": pa.array(range(10), pa.int64())})
-    made = lw.create(tmp_path / "t.lance", rows, max_rows_per_file=4, properties={"who": "me"})
+    made = lw.create(
+        tmp_path / "t.lance",
+        rows,
+        max_rows_per_file=4,
+        commit=lw.CommitOptions(properties={"who": "me"}),
+    )
     made.tags.create("v1", metadata={"by": "me"})
     made = made.delete("i = 5")
     made.lance().create_scalar_index("i", "BTREE")

@@ -140,11 +140,20 @@ def test_changes_are_followed_by_a_merge_of_each_batch(spark: Any, tmp_path: Pat
     def apply(batch: Any, number: int) -> None:
         kept = batch.where("_change <> 'deleted'").select("k", "v")
         gone = batch.where("_change = 'deleted'").select("k", "v")
-        done = write(kept, target, mode="merge", on="k", app="copy", batch=number)
+        done = write(
+            kept, target, mode="merge", on="k", commit=lw.CommitOptions(app="copy", batch=number)
+        )
         seen.append((number, done.skipped))
         if not gone.isEmpty():
             fate: Any = {"matched": "delete", "not_matched": "ignore"}
-            write(gone, target, "merge", on="k", app="copy, gone", batch=number, **fate)
+            write(
+                gone,
+                target,
+                "merge",
+                on="k",
+                commit=lw.CommitOptions(app="copy, gone", batch=number),
+                **fate,
+            )
 
     def follow(path: str) -> None:
         options = {"startingVersion": 1, "onChange": "changes", "maxVersionsPerTrigger": 1}

@@ -65,7 +65,7 @@ def test_batches_are_merged_over_connect(connect: Any, tmp_path: Path) -> None:
     def apply(batch: Any, number: int) -> None:
         from lancewood.spark import write
 
-        write(batch, target, "merge", on="k", app="copy", batch=number)
+        write(batch, target, "merge", on="k", commit=lw.CommitOptions(app="copy", batch=number))
 
     frame = connect.readStream.format("lance").load(source)
     writer = frame.writeStream.foreachBatch(apply).trigger(availableNow=True)

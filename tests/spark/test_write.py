@@ -52,7 +52,9 @@ def uri(tmp_path: Path) -> Path:
 
 
 def test_all_modes(spark: Any, uri: Path) -> None:
-    first = write(numbers(spark, 0, 5), uri, message="first", properties={"k": "v"})
+    first = write(
+        numbers(spark, 0, 5), uri, message="first", commit=lw.CommitOptions(properties={"k": "v"})
+    )
     assert first == Written(
         str(uri), None, 1, RowCounts(inserted=5), 2, sum(f.stat().st_size for f in data_files(uri))
     )
@@ -158,12 +160,12 @@ def test_merge_is_a_mode_too(spark: Any, uri: Path) -> None:
     with pytest.raises(lw.NotFoundError, match="no table"):
         write(source, uri, "merge", on="id")
     write(numbers(spark, 0, 5), uri)
-    written = write(source, uri, "merge", on="id", app="loader", batch=1)
+    written = write(source, uri, "merge", on="id", commit=lw.CommitOptions(app="loader", batch=1))
     assert written.version == 2
     assert written.counts == RowCounts(inserted=3, updated=2)
     assert sorted(ids(uri)) == list(range(8))
     assert lw.open(uri).count_rows("s = 'new'") == 5
-    again = write(source, uri, "merge", on="id", app="loader", batch=1)
+    again = write(source, uri, "merge", on="id", commit=lw.CommitOptions(app="loader", batch=1))
     assert (again.version, again.skipped) == (2, True)
 
 
@@ -377,10 +379,10 @@ def test_a_frame_that_differs_with_every_run_is_run_once(spark: Any, uri: Path) 
 def test_a_batch_is_loaded_once(spark: Any, uri: Path, tmp_path: Path) -> None:
     flag = tmp_path / "ran"
     frame = numbers(spark, 0, 4).mapInArrow(partial(raise_flag, str(flag)), "id long, s string")
-    assert not write(frame, uri, "append", app="loader", batch=3).skipped
+    assert not write(frame, uri, "append", commit=lw.CommitOptions(app="loader", batch=3)).skipped
     flag.unlink()
-    assert write(frame, uri, "append", app="loader", batch=3).skipped
-    assert write(frame, uri, "append", app="loader", batch=2).skipped
+    assert write(frame, uri, "append", commit=lw.CommitOptions(app="loader", batch=3)).skipped
+    assert write(frame, uri, "append", commit=lw.CommitOptions(app="loader", batch=2)).skipped
     assert not flag.exists(), "what is there already is not even computed"
     assert sorted(ids(uri)) == [0, 1, 2, 3]
 
@@ -406,6 +408,7 @@ def test_a_write_is_collected_once_and_its_plan_holds_no_secret(
 
 DIES_AFTER_ITS_COMMIT = """
 import os, sys
+from lancewood import CommitOptions
 from lancewood.spark import session, write
 from lancewood.spark.writing.job import WriteJob
 commit = WriteJob.commit
@@ -414,7 +417,8 @@ def last(self, messages):
     os._exit(9)
 WriteJob.commit = last
 spark = session("local[1]", conf={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
-write(spark.range(10).selectExpr("id", "'x' as s"), sys.argv[1], "append", app="loader", batch=1)
+rows = spark.range(10).selectExpr("id", "'x' as s")
+write(rows, sys.argv[1], "append", commit=CommitOptions(app="loader", batch=1))
 """
 
 
@@ -425,6 +429,8 @@ def test_a_driver_that_died_after_its_commit_runs_again_and_skips(spark: Any, ur
         script, env=of_a_quick_shell(), capture_output=True, text=True, timeout=600
     )
     assert died.returncode == 9, died.stderr
-    assert write(numbers(spark, 0, 10), uri, "append", app="loader", batch=1).skipped
+    assert write(
+        numbers(spark, 0, 10), uri, "append", commit=lw.CommitOptions(app="loader", batch=1)
+    ).skipped
     assert sorted(ids(uri)) == list(range(10))
     assert lw.open(uri).version == 1

@@ -300,7 +300,9 @@ class Committing(Changing):
     @property
     def facts(self) -> dict[str, Any]:
         """The arguments of every verb that commits."""
-        return {"message": self.message, "properties": pairs(self.properties, "--property")}
+        properties = pairs(self.properties, "--property")
+        commit = lw.CommitOptions(properties=properties) if properties else None
+        return {"message": self.message, "commit": commit}
 
     def answer(self, table: lw.Table, text: str, **more: Any) -> None:
         """Print what was done to a table, and name its branch."""

@@ -24,6 +24,7 @@ from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import (
     CommitUnknownError,
     IncompatibleConflictError,
+    InvalidInputError,
     LancewoodError,
     RetryableConflictError,
 )
@@ -61,30 +62,72 @@ class Change(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class CommitOptions:
-    """What a caller says about the commit of any change, checked once and handed on whole."""
+    """What is said about the commit of any change: ``commit=`` of every verb that changes a table.
 
+    ``app`` and ``batch`` load a batch of rows once: the version also notes it, and a batch that is
+    there already, or comes before one that is, is a BatchAppliedError. Raises InvalidInputError for
+    a message or property that is not text, and for an app without a batch.
+    """
+
+    message: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Properties of the transaction, its message among them."""
-    policy: CommitPolicy = field(default_factory=CommitPolicy)
-    retry: Retry = JOBS
+    """Texts kept with the version, the message among them."""
+    serializable: bool = False
+    """Refuse if the table changed at all since the version that the change is based on."""
+    app: str | None = None
+    """Who loads the rows."""
+    batch: int | None = None
+    """The running number of the batch among those of the app."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "properties", commit_properties(self.message, self.properties))
+        AppliedBatch.asked_for(self.app, self.batch)
+
+    @property
+    def policy(self) -> CommitPolicy:
+        """How hard one commit tries, and what it refuses."""
+        applied = AppliedBatch.asked_for(self.app, self.batch)
+        return CommitPolicy(serializable=self.serializable, applied=applied)
+
+    @property
+    def retry(self) -> Retry:
+        """How often the change is prepared again for a newer version."""
+        return JOBS
 
     @classmethod
     def of(
         cls,
+        commit: CommitOptions | None,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
         *,
-        serializable: bool = False,
-        app: str | None = None,
-        batch: int | None = None,
+        takes_batch: bool = False,
+        takes_serializable: bool = True,
     ) -> CommitOptions:
-        """From the arguments of a verb; raises InvalidInputError for a message that is not text,
-        and for an app without a batch."""
-        applied = AppliedBatch.asked_for(app, batch)
-        return cls(
-            properties=commit_properties(message, properties),
-            policy=CommitPolicy(serializable=serializable, applied=applied),
-        )
+        """From ``commit=`` and its shortcut ``message=``; raises InvalidInputError where both give
+        a message, and for what this change does not take."""
+        if commit is None:
+            return cls(message)
+        if not isinstance(commit, CommitOptions):
+            raise InvalidInputError(
+                f"commit takes lancewood.CommitOptions(message=…), got {commit!r}"
+            )
+        if commit.app is not None and not takes_batch:
+            raise InvalidInputError(
+                "app and batch are for changes of rows and new columns, and this change is none: "
+                "leave them out"
+            )
+        if commit.serializable and not takes_serializable:
+            raise InvalidInputError(
+                "serializable is for changes of one version of a table, and this verb has rules of "
+                "its own for what others commit meanwhile: leave it out"
+            )
+        if message is None:
+            return commit
+        if commit.message is not None:
+            raise InvalidInputError(
+                f"the commit has two messages, {message!r} and {commit.message!r}: say one"
+            )
+        return replace(commit, message=message)
 
 
 def execute(

@@ -58,8 +58,6 @@ def write(
     *,
     on: str | Sequence[str] | None = None,
     branch: str | None = None,
-    app: str | None = None,
-    batch: int | None = None,
     partitions: int | None = None,
     sort_by: str | Column | Sequence[str | Column] | None = None,
     max_rows_per_file: int | None = None,
@@ -82,8 +80,7 @@ def write(
     skip_empty: bool = False,
     dry_run: bool = False,
     message: str | None = None,
-    properties: Mapping[str, str] | None = None,
-    serializable: bool = False,
+    commit: CommitOptions | None = None,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     manifest_store: str | ManifestStore | None = None,
@@ -167,9 +164,7 @@ def write(
         rewrite=rewrite,
     )
     _check_mode(mode, choices, deleted=deleted, skip_empty=skip_empty, sort_by=sort_by)
-    commit_options = CommitOptions.of(
-        message, properties, serializable=serializable, app=app, batch=batch
-    )
+    commit_options = CommitOptions.of(commit, message, takes_batch=True)
     how: dict[str, Any] = {
         "storage_options": storage_options,
         "base_storage_options": base_storage_options,
@@ -258,7 +253,7 @@ def _check_frame(df: Any) -> None:
     if df.isStreaming:
         raise InvalidInputError(
             "write takes a frame that ends, and this one is a stream: use "
-            "df.writeStream.format('lance'), or foreachBatch with app= and batch="
+            "df.writeStream.format('lance'), or foreachBatch with an app and a batch in commit="
         )
 
 

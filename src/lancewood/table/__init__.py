@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         stale_note,
     )
     from lancewood.jobs.index.listing import IndexInfo
+    from lancewood.jobs.job import CommitOptions
     from lancewood.jobs.merge.resolve import Resolve
     from lancewood.jobs.merge_into.source import Choices, Matched, NotMatched, NotMatchedBySource
     from lancewood.jobs.relocate import RelocationReport
@@ -126,6 +127,7 @@ __all__ = [
     "CleanupReport",
     "ColumnCounts",
     "CommitLock",
+    "CommitOptions",
     "CompactionCounts",
     "Conflicts",
     "Counts",
@@ -235,6 +237,7 @@ _NAMES = {
         "Published RowCounts ShallowClone stale_note"
     ),
     "lancewood.jobs.index.listing": "IndexInfo",
+    "lancewood.jobs.job": "CommitOptions",
     "lancewood.jobs.merge_into.source": "Choices Matched NotMatched NotMatchedBySource",
     "lancewood.jobs.relocate": "RelocationReport",
     "lancewood.jobs.runner": "LocalRunner Runner",

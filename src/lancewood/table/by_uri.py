@@ -24,6 +24,7 @@ from lancewood.engine.upkeep import migrate_names as migrate_table_names
 from lancewood.engine.write import WriteRequest, create_table
 from lancewood.external.base import ManifestStore
 from lancewood.external.lock import CommitLock
+from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.retention import COMMITTING
 from lancewood.model.refs import OnBranch, parse_revision
@@ -54,7 +55,7 @@ def create(
     unsafe: bool = False,
     fsync: bool | None = None,
     message: str | None = None,
-    properties: Mapping[str, str] | None = None,
+    commit: CommitOptions | None = None,
 ) -> Table:
     """A new table with the data, or an empty one for a ``pyarrow.Schema``.
 
@@ -65,7 +66,8 @@ def create(
     stores, in the words that pylance takes. Before the first commit to one it must prove that it
     never writes over an object that is there; ``unsafe=True`` goes without the proof, and two
     writers at once may then lose a commit. ``fsync=False`` leaves the syncing of local files to
-    the system. ``message`` and ``properties`` are kept with the version.
+    the system. ``message``, or the properties of ``commit``, are kept with the
+    version.
 
     ``bases`` declares other roots for the table's files: ``BasePath`` values, or paths. ``into``
     says which of them get the data, as for ``Table.append``; by default it goes to
@@ -102,8 +104,7 @@ def create(
             file_version=file_version,
             bases=bases,
         ),
-        message=message,
-        properties=properties,
+        properties=CommitOptions.of(commit, message, takes_serializable=False).properties,
     )
     return Table(snapshot)
 

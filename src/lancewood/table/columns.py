@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -29,11 +29,8 @@ class ColumnVerbs(Handle):
         repeatable: bool = False,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        commit: CommitOptions | None = None,
         runner: Runner | None = None,
-        serializable: bool = False,
-        app: str | None = None,
-        batch: int | None = None,
     ) -> Self:
         """Add columns. Only their own files are written; row ids and other columns stay.
 
@@ -61,7 +58,7 @@ class ColumnVerbs(Handle):
         Expressions are checked and not computed, a function is called once if there is no
         ``schema``, and Arrow data is read to its end.
 
-        ``app`` and ``batch`` are as for ``append``.
+        An app and batch in ``commit`` are as for ``append``.
         """
         from lancewood.jobs.columns.add import new_columns_job
 
@@ -75,9 +72,7 @@ class ColumnVerbs(Handle):
             repeatable=repeatable,
             runner=runner_or_threads(runner),
         )
-        commit_options = CommitOptions.of(
-            message, properties, serializable=serializable, app=app, batch=batch
-        )
+        commit_options = CommitOptions.of(commit, message, takes_batch=True)
         return self._run(job, commit_options, dry_run=dry_run)
 
     def drop_columns(
@@ -86,9 +81,8 @@ class ColumnVerbs(Handle):
         *,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        commit: CommitOptions | None = None,
         runner: Runner | None = None,
-        serializable: bool = False,
     ) -> Self:
         """Drop columns, or fields of structs by their dotted names; indices on them go too.
 
@@ -99,7 +93,7 @@ class ColumnVerbs(Handle):
         from lancewood.jobs.columns.drop import DropColumns
 
         job = DropColumns(self._snapshot, names, runner_or_threads(runner))
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         return self._run(job, commit_options, dry_run=dry_run)
 
     def rename_column(
@@ -109,8 +103,7 @@ class ColumnVerbs(Handle):
         *,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        serializable: bool = False,
+        commit: CommitOptions | None = None,
     ) -> Self:
         """Give a column, or a field of a struct by its dotted name, another name.
 
@@ -118,7 +111,7 @@ class ColumnVerbs(Handle):
         """
         from lancewood.jobs.columns.drop import RenameColumn
 
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         return self._run(RenameColumn(old, new), commit_options, dry_run=dry_run)
 
     def cast_column(
@@ -128,9 +121,8 @@ class ColumnVerbs(Handle):
         *,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        commit: CommitOptions | None = None,
         runner: Runner | None = None,
-        serializable: bool = False,
     ) -> Self:
         """Give a column, or a field below one by its dotted name, another type.
 
@@ -143,7 +135,7 @@ class ColumnVerbs(Handle):
         from lancewood.jobs.columns.cast import CastColumn
 
         job = CastColumn(self._snapshot, name, type, runner_or_threads(runner))
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         return self._run(job, commit_options, dry_run=dry_run)
 
     def replace_columns(
@@ -153,9 +145,8 @@ class ColumnVerbs(Handle):
         *,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        commit: CommitOptions | None = None,
         runner: Runner | None = None,
-        serializable: bool = False,
     ) -> Self:
         """Replace whole columns of some fragments by given values.
 
@@ -169,5 +160,5 @@ class ColumnVerbs(Handle):
         from lancewood.jobs.columns.replace import ReplaceColumns
 
         job = ReplaceColumns(self._snapshot, fragment_ids, source, runner_or_threads(runner))
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         return self._run(job, commit_options, dry_run=dry_run)

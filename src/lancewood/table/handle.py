@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Self, TypeVar
 
@@ -124,8 +124,7 @@ class TravelVerbs(Handle):
         at: At = None,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        serializable: bool = False,
+        commit: CommitOptions | None = None,
     ) -> Self:
         """Make an older version of the branch (by default this one) the newest again, as a new
         version.
@@ -142,7 +141,7 @@ class TravelVerbs(Handle):
                 f"version {target.manifest.version} is on {called(there)}, and {called(here)} is "
                 f"to be restored: restore {called(there)}, or make a branch at that version"
             )
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         newest = self._after(self._snapshot.newest())
         after = newest._commit(Restore(target.manifest.version), commit_options, dry_run=dry_run)
         return self._after(self._snapshot) if dry_run else after

@@ -79,8 +79,7 @@ class Indices(Sequence[Index], Generic[H]):
         runner: Runner | None = None,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        serializable: bool = False,
+        commit: CommitOptions | None = None,
     ) -> H:
         """Build an index on a column, dotted for a field inside a struct; the handle after it.
 
@@ -113,7 +112,7 @@ class Indices(Sequence[Index], Generic[H]):
         request = IndexRequest(
             column, kind, name, replace, metric, partitions, sub_vectors, options or {}
         )
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         job = BuildIndex(request, runner_or_threads(runner))
         return self._table._run(job, commit_options, dry_run=dry_run)
 
@@ -124,8 +123,7 @@ class Indices(Sequence[Index], Generic[H]):
         runner: Runner | None = None,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        serializable: bool = False,
+        commit: CommitOptions | None = None,
     ) -> H:
         """Cover what an index, or every index, does not cover yet; the handle after it.
 
@@ -139,7 +137,7 @@ class Indices(Sequence[Index], Generic[H]):
         """
         from lancewood.jobs.index.changing import CoverRest
 
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         job = CoverRest(name, runner_or_threads(runner))
         return self._table._run(job, commit_options, dry_run=dry_run)
 
@@ -150,8 +148,7 @@ class Indices(Sequence[Index], Generic[H]):
         runner: Runner | None = None,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        serializable: bool = False,
+        commit: CommitOptions | None = None,
     ) -> H:
         """Cover what an index, or every index, does not cover yet, and leave one segment of each.
 
@@ -161,7 +158,7 @@ class Indices(Sequence[Index], Generic[H]):
         """
         from lancewood.jobs.index.changing import CoverRest
 
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         job = CoverRest(name, runner_or_threads(runner), is_optimized=True)
         return self._table._run(job, commit_options, dry_run=dry_run)
 
@@ -171,8 +168,7 @@ class Indices(Sequence[Index], Generic[H]):
         *,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        serializable: bool = False,
+        commit: CommitOptions | None = None,
     ) -> H:
         """Remove an index; its files stay for older versions until ``cleanup``.
 
@@ -180,5 +176,5 @@ class Indices(Sequence[Index], Generic[H]):
         """
         from lancewood.jobs.index.changing import DropIndex
 
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         return self._table._run(DropIndex(name), commit_options, dry_run=dry_run)

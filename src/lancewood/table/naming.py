@@ -15,6 +15,7 @@ from lancewood.table.scan import Rows
 
 if TYPE_CHECKING:
     from lancewood.engine.snapshot import At, Snapshot
+    from lancewood.jobs.job import CommitOptions
     from lancewood.jobs.merge.row_merge import RowMerge
     from lancewood.jobs.runner import Runner
 
@@ -109,7 +110,7 @@ class Branches(ByName[Branch], Generic[H]):
         adopt: bool = True,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        commit: CommitOptions | None = None,
         runner: Runner | None = None,
     ) -> H:
         """Commit the work on a branch, as one version, to the branch it was made from.
@@ -136,7 +137,7 @@ class Branches(ByName[Branch], Generic[H]):
             name,
             onto,
             adopt=adopt,
-            commit_options=CommitOptions.of(message, properties),
+            commit_options=CommitOptions.of(commit, message, takes_serializable=False),
             runner=runner_or_threads(runner),
             dry_run=dry_run,
         )
@@ -151,7 +152,7 @@ class Branches(ByName[Branch], Generic[H]):
         detect: Literal["cells", "rows", "tables"] = "cells",
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        commit: CommitOptions | None = None,
         runner: Runner | None = None,
     ) -> H:
         """Merge a branch into another one by rows, as one version; the handle on it, whose
@@ -170,7 +171,7 @@ class Branches(ByName[Branch], Generic[H]):
         from lancewood.jobs.merge.merge_branch import BranchMerge
 
         asked = BranchMerge.asked(self._snapshot, name, into, resolve, detect)
-        options = CommitOptions.of(message, properties)
+        options = CommitOptions.of(commit, message, takes_serializable=False)
         found, counts = asked.run(options, runner_or_threads(runner), dry_run=dry_run)
         return self._handle(found, counts)
 

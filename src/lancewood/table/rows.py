@@ -26,11 +26,8 @@ class RowVerbs(Handle):
         parameters: Parameters = None,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        commit: CommitOptions | None = None,
         runner: Runner | None = None,
-        serializable: bool = False,
-        app: str | None = None,
-        batch: int | None = None,
     ) -> Self:
         """Delete the rows for which a condition is true, not those for which it is null.
 
@@ -39,14 +36,12 @@ class RowVerbs(Handle):
         ``?``. ``counts.deleted`` is the number of rows; if it is 0 there is no new version.
         ``dry_run`` writes nothing: this handle comes back, with ``counts`` of what would be done.
 
-        ``app`` and ``batch`` are as for ``append``.
+        An app and batch in ``commit`` are as for ``append``.
         """
         from lancewood.jobs.rows.delete import DeleteRows
 
         job = DeleteRows(where, parameters, runner_or_threads(runner))
-        commit_options = CommitOptions.of(
-            message, properties, serializable=serializable, app=app, batch=batch
-        )
+        commit_options = CommitOptions.of(commit, message, takes_batch=True)
         return self._run(job, commit_options, dry_run=dry_run)
 
     def update(
@@ -58,11 +53,8 @@ class RowVerbs(Handle):
         rewrite: Rewriting = "auto",
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        commit: CommitOptions | None = None,
         runner: Runner | None = None,
-        serializable: bool = False,
-        app: str | None = None,
-        batch: int | None = None,
     ) -> Self:
         """Set columns in the rows for which a condition is true; ``where=None`` is every row.
 
@@ -78,14 +70,12 @@ class RowVerbs(Handle):
         set stay where they are. ``counts.updated`` is the number of updated rows; if it is 0 there
         is no new version. ``dry_run`` is as for ``delete``.
 
-        ``app`` and ``batch`` are as for ``append``.
+        An app and batch in ``commit`` are as for ``append``.
         """
         from lancewood.jobs.rows.update import UpdateRows
 
         job = UpdateRows(set, where, parameters, rewrite, runner_or_threads(runner))
-        commit_options = CommitOptions.of(
-            message, properties, serializable=serializable, app=app, batch=batch
-        )
+        commit_options = CommitOptions.of(commit, message, takes_batch=True)
         return self._run(job, commit_options, dry_run=dry_run)
 
 
@@ -105,11 +95,8 @@ class MergeVerbs(Handle):
         rewrite: Rewriting = "auto",
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        commit: CommitOptions | None = None,
         runner: Runner | None = None,
-        serializable: bool = False,
-        app: str | None = None,
-        batch: int | None = None,
     ) -> Self:
         """Merge rows of Arrow data by key; ``counts`` of the returned handle counts rows.
 
@@ -130,7 +117,7 @@ class MergeVerbs(Handle):
         are rewritten in place instead; ``rewrite`` forces either way. After a conflict with another
         commit the merge is repeated on the newest version. ``dry_run`` is as for ``delete``.
 
-        ``app`` and ``batch`` are as for ``append``.
+        An app and batch in ``commit`` are as for ``append``.
         """
         from lancewood.jobs.merge_into.merge import MergeRows
         from lancewood.jobs.merge_into.source import Choices
@@ -144,9 +131,7 @@ class MergeVerbs(Handle):
             parameters=parameters,
             rewrite=rewrite,
         )
-        commit_options = CommitOptions.of(
-            message, properties, serializable=serializable, app=app, batch=batch
-        )
+        commit_options = CommitOptions.of(commit, message, takes_batch=True)
         job = MergeRows(self._snapshot, source, choices, runner_or_threads(runner))
         return self._run(job, commit_options, dry_run=dry_run)
 
@@ -162,4 +147,4 @@ class MergeVerbs(Handle):
         from lancewood.jobs.merge_into.addressed import ChangeRows
 
         job = ChangeRows(find, runner_or_threads(runner))
-        return self._run(job, CommitOptions.of(message), dry_run=dry_run)
+        return self._run(job, CommitOptions(message), dry_run=dry_run)

@@ -18,7 +18,6 @@ from lancewood.external.lock import CommitLock
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
-from lancewood.model.transaction import commit_properties
 from lancewood.table.handle import Handle, runner_or_threads
 
 if TYPE_CHECKING:
@@ -43,8 +42,7 @@ class BaseVerbs(Handle):
         is_dataset_root: bool = False,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        serializable: bool = False,
+        commit: CommitOptions | None = None,
     ) -> Self:
         """Declare another root for data files, which ``append(into=…)`` can then write to.
 
@@ -55,7 +53,7 @@ class BaseVerbs(Handle):
         base = BasePath(path, name=name, is_dataset_root=is_dataset_root)
         from lancewood.jobs.base_changes import AddBase
 
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         return self._run(AddBase(base), commit_options, dry_run=dry_run)
 
     def set_base(
@@ -66,8 +64,7 @@ class BaseVerbs(Handle):
         check: bool = True,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        serializable: bool = False,
+        commit: CommitOptions | None = None,
     ) -> Self:
         """Change the place of a base path whose files were brought there by other means.
 
@@ -82,7 +79,7 @@ class BaseVerbs(Handle):
             message = f"base path {base} is at {goal} now"
         from lancewood.jobs.base_changes import SetBase
 
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         return self._run(SetBase(base, goal, check), commit_options, dry_run=dry_run)
 
 
@@ -99,9 +96,8 @@ class MoveVerbs(Handle):
         older_than: timedelta | None = None,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        commit: CommitOptions | None = None,
         runner: Runner | None = None,
-        serializable: bool = False,
     ) -> Self:
         """Move data files to another root of the table, such as cold storage or another region.
 
@@ -127,7 +123,7 @@ class MoveVerbs(Handle):
         from lancewood.jobs.moving import FragmentChoice, Move
 
         choice = FragmentChoice.checked(fragments, where, parameters, older_than)
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         move = Move(choice, base, runner_or_threads(runner))
         return self._run(move, commit_options, dry_run=dry_run)
 
@@ -143,9 +139,8 @@ class CompactVerbs(Handle):
         max_bytes_per_file: int = FileLimits().max_bytes,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        commit: CommitOptions | None = None,
         runner: Runner | None = None,
-        serializable: bool = False,
     ) -> Self:
         """Join small fragments, and rewrite fragments with many deleted rows without those rows.
 
@@ -168,7 +163,7 @@ class CompactVerbs(Handle):
         from lancewood.jobs.compaction.plan import CompactionGoal
 
         goal = CompactionGoal.checked(target_rows, max_deleted, max_bytes_per_file)
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         job = Compaction(goal, runner_or_threads(runner))
         return self._run(job, commit_options, dry_run=dry_run)
 
@@ -195,7 +190,7 @@ class CloneVerbs(Handle):
         fsync: bool | None = None,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        commit: CommitOptions | None = None,
         runner: Runner | None = None,
     ) -> Self:
         """A new table at ``target`` that begins with exactly this version; the handle on it.
@@ -221,7 +216,7 @@ class CloneVerbs(Handle):
             target_location,
         )
 
-        facts = commit_properties(message, properties)
+        facts = CommitOptions.of(commit, message, takes_serializable=False).properties
         threads = runner_or_threads(runner)
         access = Access(
             target,
@@ -255,8 +250,7 @@ class CloneVerbs(Handle):
         *,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        serializable: bool = False,
+        commit: CommitOptions | None = None,
         runner: Runner | None = None,
     ) -> Self:
         """Make a clone or a branch independent: copy in everything that lies elsewhere.
@@ -272,7 +266,7 @@ class CloneVerbs(Handle):
         """
         from lancewood.jobs.clone import Detach
 
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         return self._run(Detach(runner_or_threads(runner)), commit_options, dry_run=dry_run)
 
 

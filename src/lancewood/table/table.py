@@ -13,7 +13,6 @@ from typing import Any, Self
 import pyarrow as pa
 
 from lancewood.data.blob_file import BlobFile
-from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.location import Bases
 from lancewood.engine.rows import Numbers, plan_scan, take_blobs, take_positions, take_row_ids
 from lancewood.engine.schema import (
@@ -28,7 +27,7 @@ from lancewood.errors import InvalidInputError
 from lancewood.jobs.job import CommitOptions
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import Version
-from lancewood.model.table_config import AppliedBatch, marks
+from lancewood.model.table_config import marks
 from lancewood.model.transaction import Operation, Transaction, UpdateConfig
 from lancewood.table.blame import BlameVerbs
 from lancewood.table.columns import ColumnVerbs
@@ -254,12 +253,11 @@ class Table(
         replace: bool = False,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        serializable: bool = False,
+        commit: CommitOptions | None = None,
     ) -> Self:
         """Set keys of the table's configuration; None removes one, ``replace`` clears first."""
         change = UpdateConfig(config=config_update(values, replace=replace))
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         return self._commit(change, commit_options, dry_run=dry_run)
 
     def set_metadata(
@@ -269,12 +267,11 @@ class Table(
         replace: bool = False,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        serializable: bool = False,
+        commit: CommitOptions | None = None,
     ) -> Self:
         """Set keys of the table's metadata; None removes one, ``replace`` clears first."""
         change = UpdateConfig(table_metadata=text_update(values, replace=replace))
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         return self._commit(change, commit_options, dry_run=dry_run)
 
     def set_field_metadata(
@@ -284,8 +281,7 @@ class Table(
         replace: bool = False,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        serializable: bool = False,
+        commit: CommitOptions | None = None,
     ) -> Self:
         """Set keys of columns' metadata, by dotted path: ``{"a.b": {"unit": "m"}}``.
 
@@ -296,7 +292,7 @@ class Table(
         updates = field_metadata_update(
             self._snapshot.schema, self.file_version, values, replace=replace
         )
-        commit_options = CommitOptions.of(message, properties, serializable=serializable)
+        commit_options = CommitOptions.of(commit, message)
         return self._commit(UpdateConfig(field_metadata=updates), commit_options, dry_run=dry_run)
 
     # Low level
@@ -317,18 +313,22 @@ class Table(
         transaction: Transaction,
         *,
         dry_run: bool = False,
-        serializable: bool = False,
-        app: str | None = None,
-        batch: int | None = None,
+        commit: CommitOptions | None = None,
     ) -> Self:
         """Commit a transaction, for example one whose fragments other machines have written.
 
-        ``app`` and ``batch`` are as for ``append``; the transaction is then a single operation.
+        The transaction has its message and properties, ``commit`` may say the rest. An app and
+        batch are as for ``append``; the transaction is then a single operation.
         """
         if not isinstance(transaction, Transaction):
             raise InvalidInputError(f"commit takes a transaction, got {transaction!r}")
-        applied = AppliedBatch.asked_for(app, batch)
-        policy = CommitPolicy(serializable=serializable, applied=applied)
+        options = CommitOptions.of(commit, takes_batch=True)
+        if options.properties:
+            raise InvalidInputError(
+                "the transaction has its message and properties already: give them to "
+                "Table.transaction(), and not to commit()"
+            )
+        policy = options.policy
         if dry_run:
             self._snapshot.check_commit(transaction, policy)
             return self._after(self._snapshot)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -36,12 +35,9 @@ class WriteVerbs(Handle):
         into: Bases = None,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        commit: CommitOptions | None = None,
         max_rows_per_file: int = FileLimits().max_rows,
         max_bytes_per_file: int = FileLimits().max_bytes,
-        serializable: bool = False,
-        app: str | None = None,
-        batch: int | None = None,
     ) -> Self:
         """Add rows. Columns are matched by name; a missing nullable one becomes null.
 
@@ -54,8 +50,8 @@ class WriteVerbs(Handle):
         a base path by us, but not by pylance 14. ``counts.inserted`` is the number of rows;
         ``dry_run`` checks all of them and writes nothing, so that a stream is read to its end.
 
-        ``app`` and ``batch`` load a batch once: the version also notes it, and a batch that is
-        there already, or comes before one that is, is a BatchAppliedError.
+        An app and batch in ``commit`` load a batch once: the version also notes it, and a batch
+        that is there already, or comes before one that is, is a BatchAppliedError.
         """
         request = WriteRequest(
             mode="append",
@@ -64,9 +60,7 @@ class WriteVerbs(Handle):
             max_bytes_per_file=max_bytes_per_file,
             into=into,
         )
-        commit_options = CommitOptions.of(
-            message, properties, serializable=serializable, app=app, batch=batch
-        )
+        commit_options = CommitOptions.of(commit, message, takes_batch=True)
         self._snapshot.check_new(commit_options.policy.applied)
         rows = rows_to_append(self._snapshot, data, request)
         return self._write(rows, commit_options, dry_run=dry_run)
@@ -82,12 +76,9 @@ class WriteVerbs(Handle):
         into: Bases = None,
         dry_run: bool = False,
         message: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        commit: CommitOptions | None = None,
         max_rows_per_file: int = FileLimits().max_rows,
         max_bytes_per_file: int = FileLimits().max_bytes,
-        serializable: bool = False,
-        app: str | None = None,
-        batch: int | None = None,
     ) -> Self:
         """Replace schema and rows. Configuration, metadata and base paths stay; older versions too.
 
@@ -95,7 +86,7 @@ class WriteVerbs(Handle):
         ``append``. With ``replace_where`` the columns and the other rows stay: only rows that meet
         this condition are replaced, in one commit, and a new row that does not meet it is an error.
         ``counts`` says how many rows were deleted and inserted; if there are none there is no new
-        version. ``into``, ``dry_run``, ``app`` and ``batch`` are as for ``append``.
+        version. ``into``, ``dry_run`` and ``commit`` are as for ``append``.
         """
         request = WriteRequest(
             mode="overwrite",
@@ -108,9 +99,7 @@ class WriteVerbs(Handle):
             max_bytes_per_file=max_bytes_per_file,
             into=into,
         )
-        commit_options = CommitOptions.of(
-            message, properties, serializable=serializable, app=app, batch=batch
-        )
+        commit_options = CommitOptions.of(commit, message, takes_batch=True)
         self._snapshot.check_new(commit_options.policy.applied)
         rows = rows_to_overwrite(self._snapshot, data, request)
         return self._write(rows, commit_options, dry_run=dry_run)

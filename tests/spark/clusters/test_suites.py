@@ -67,7 +67,9 @@ def test_frames_are_written_in_every_mode_and_read_back_through_both_doors(
     assert write(rows(any_spark, 0, 1), uri, "ignore").skipped
 
     for skipped in (False, True):
-        done = write(rows(any_spark, 100, 120), uri, "append", app="load", batch=7)
+        done = write(
+            rows(any_spark, 100, 120), uri, "append", commit=lw.CommitOptions(app="load", batch=7)
+        )
         assert (done.version, done.skipped) == (2, skipped)
     rows(any_spark, 120, 130).write.format("lance").mode("append").save(str(uri))
     assert judged(uri) == expected(range(130))

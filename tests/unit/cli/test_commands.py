@@ -24,7 +24,7 @@ def uri(tmp_path: Path) -> str:
     """Three versions: created, appended, configured."""
     location = str(tmp_path / "t.lance")
     table = lw.create(location, ROWS, message="first").append(ROWS, message="second")
-    table.set_config({"lancewood.note": "x"}, properties={"run": "7"})
+    table.set_config({"lancewood.note": "x"}, commit=lw.CommitOptions(properties={"run": "7"}))
     return location
 
 

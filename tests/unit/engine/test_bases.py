@@ -283,7 +283,11 @@ def test_rows_that_do_not_fit_leave_no_file_in_any_home(tmp_path: Path) -> None:
 def test_add_base_declares_one_more_and_keeps_rows_and_message(tmp_path: Path) -> None:
     table = lw.create(tmp_path / "t", ROWS)
     after = table.add_base(
-        tmp_path / "cold", name="cold", is_dataset_root=True, message="room", properties={"k": "v"}
+        tmp_path / "cold",
+        name="cold",
+        is_dataset_root=True,
+        message="room",
+        commit=lw.CommitOptions(properties={"k": "v"}),
     )
     assert after.base_paths == (
         lw.BasePath(tmp_path / "cold", name="cold", is_dataset_root=True, id=1),
@@ -293,7 +297,7 @@ def test_add_base_declares_one_more_and_keeps_rows_and_message(tmp_path: Path) -
     after = table.add_base(tmp_path / "other")
     assert [each.id for each in after.base_paths] == [1, 2], "on the newest version"
     with pytest.raises(lw.RetryableConflictError):
-        table.add_base(tmp_path / "third", serializable=True)
+        table.add_base(tmp_path / "third", commit=lw.CommitOptions(serializable=True))
     with pytest.raises(lw.InvalidInputError, match="base path 1"):
         after.add_base(tmp_path / "cold")
     with pytest.raises(lw.LancewoodError, match="cold"):
@@ -363,7 +367,9 @@ def test_set_base_checks_the_newest_version_and_swallows_nothing(tmp_path: Path)
     after = table.set_base("cold", tmp_path / "new")
     assert (after.version, after.count_rows()) == (newer.version + 1, 80)
     with pytest.raises(lw.RetryableConflictError):
-        table.set_base("cold", tmp_path / "cold", check=False, serializable=True)
+        table.set_base(
+            "cold", tmp_path / "cold", check=False, commit=lw.CommitOptions(serializable=True)
+        )
 
 
 def test_who_was_writing_while_a_base_path_was_set_is_told_to_run_again(tmp_path: Path) -> None:

@@ -445,7 +445,9 @@ def test_a_stream_that_was_read_serves_again_after_a_delete_but_not_for_new_rows
 def test_a_serializable_addition_is_executed_once(table: lw.Table) -> None:
     function = Counted(lambda: table.append(rows(100, 3)))
     with pytest.raises(lw.ConflictError):
-        table.add_columns(function, columns_read=["k"], runner=ONE, serializable=True)
+        table.add_columns(
+            function, columns_read=["k"], runner=ONE, commit=lw.CommitOptions(serializable=True)
+        )
     assert len(function.seen) == 22
 
 
@@ -487,6 +489,6 @@ def test_tasks_travel_to_other_processes(table: lw.Table) -> None:
 
 
 def test_message_and_properties_are_kept_with_the_version(table: lw.Table) -> None:
-    table.add_columns({"n": "k"}, message="why", properties={"job": "7"})
+    table.add_columns({"n": "k"}, message="why", commit=lw.CommitOptions(properties={"job": "7"}))
     (newest, *_) = table.latest().versions(limit=1)
     assert newest.message == "why"

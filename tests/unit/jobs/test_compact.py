@@ -375,7 +375,7 @@ def test_an_overwrite_meanwhile_is_for_a_person_to_decide(table: lw.Table) -> No
 
 
 def test_serializable_compaction_lands_when_nobody_writes(table: lw.Table) -> None:
-    after = table.compact(serializable=True)
+    after = table.compact(commit=lw.CommitOptions(serializable=True))
     assert (after.version, len(after.fragments)) == (3, 1)
 
 
@@ -385,7 +385,7 @@ def test_serializable_compaction_tolerates_nobody(table: lw.Table) -> None:
 
     before = data_files(table)
     with pytest.raises(RetryableConflictError, match="serializable"):
-        table.compact(serializable=True, runner=Meanwhile(somebody))
+        table.compact(commit=lw.CommitOptions(serializable=True), runner=Meanwhile(somebody))
     assert len(data_files(table) - before) == 1, "only what was appended"
 
 

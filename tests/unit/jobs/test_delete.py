@@ -82,7 +82,9 @@ def files(table: lw.Table) -> set[str]:
 
 
 def test_rows_that_meet_the_condition_are_gone_and_counted(table: lw.Table) -> None:
-    after = table.delete("a % 10 = 3", message="threes", properties={"who": "me"})
+    after = table.delete(
+        "a % 10 = 3", message="threes", commit=lw.CommitOptions(properties={"who": "me"})
+    )
     assert numbers(after) == [each for each in range(100) if each % 10 != 3]
     assert after.counts == RowCounts(deleted=10)
     assert after.version == 2
@@ -273,7 +275,7 @@ def test_deletion_files_of_a_lost_race_are_removed_and_the_rows_looked_for_again
 def test_a_serializable_delete_does_not_follow_another_commit(table: lw.Table) -> None:
     table.append(ROWS)
     with pytest.raises(lw.ConflictError):
-        table.delete("a = 1", serializable=True)
+        table.delete("a = 1", commit=lw.CommitOptions(serializable=True))
     with pytest.raises(InvalidInputError):
         table.delete("a = 1", message=5)  # type: ignore[arg-type]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pytest
+from tests.metadata import RetriedOptions
 
 import lancewood as lw
-from lancewood.engine.commit.commit import CommitPolicy
 from lancewood.engine.location.file_roots import NewFile
 from lancewood.engine.snapshot.snapshot import Snapshot
 from lancewood.errors import (
@@ -72,7 +72,7 @@ def patient(executions: int = 10) -> tuple[CommitOptions, list[float]]:
     ticks = iter(range(10**6))
     clock = lambda: float(next(ticks))  # noqa: E731
     retry = replace(JOBS, attempts=executions, sleep=pauses.append, clock=clock)
-    return CommitOptions(retry=retry), pauses
+    return RetriedOptions(retry=retry), pauses
 
 
 def test_a_change_is_prepared_once_and_committed(table: lw.Table) -> None:
@@ -139,7 +139,7 @@ def test_the_files_of_a_change_that_did_not_land_are_removed(
 def test_a_serializable_change_is_executed_once(
     table: lw.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit_options = CommitOptions(policy=CommitPolicy(serializable=True))
+    commit_options = CommitOptions(serializable=True)
     retryable(monkeypatch, 1, RetryableConflictError)
     job = Job()
     with pytest.raises(RetryableConflictError, match="somebody was faster"):
@@ -149,7 +149,7 @@ def test_a_serializable_change_is_executed_once(
 
 def test_a_serializable_change_refuses_a_version_that_is_not_the_newest(table: lw.Table) -> None:
     table.append(pa.table({"a": [4]}))
-    commit_options = CommitOptions(policy=CommitPolicy(serializable=True))
+    commit_options = CommitOptions(serializable=True)
     with pytest.raises(lw.ConflictError):
         execute(snapshot_of(table), Job().prepare, commit_options)
     assert table.latest().version == 2

@@ -318,7 +318,7 @@ def test_upserts_that_insert_other_keys_and_change_other_rows_both_land_as_they_
 def test_a_serializable_merge_leaves_a_conflict_to_its_caller(table: lw.Table) -> None:
     runner = CountingRunner([functools.partial(table.append, rows(row(77)))])
     with pytest.raises(RetryableConflictError):
-        table.merge(source([50]), "k", runner=runner, serializable=True)
+        table.merge(source([50]), "k", runner=runner, commit=lw.CommitOptions(serializable=True))
     assert 50 not in values(table.latest(), "v")
 
 
@@ -578,6 +578,8 @@ def test_fragments_without_the_key_column_are_not_read(monkeypatch: pytest.Monke
 
 
 def test_messages_and_properties_go_into_the_commit(table: lw.Table) -> None:
-    after = table.merge(source([3]), "k", message="nightly", properties={"job": "7"})
+    after = table.merge(
+        source([3]), "k", message="nightly", commit=lw.CommitOptions(properties={"job": "7"})
+    )
     found = next(after.versions())
     assert found.message == "nightly"

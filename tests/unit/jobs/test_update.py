@@ -521,7 +521,7 @@ def test_updates_of_different_rows_of_one_fragment_both_land(table: lw.Table) ->
 def test_a_serializable_update_does_not_follow_another_commit(table: lw.Table) -> None:
     table.append(rows(100, 1))
     with pytest.raises(lw.ConflictError):
-        table.update({"a": 1}, serializable=True)
+        table.update({"a": 1}, commit=lw.CommitOptions(serializable=True))
 
 
 @pytest.mark.parametrize("rewrite", WAYS)

@@ -28,7 +28,7 @@ _OF_THE_COMMIT = ("message", "properties", "serializable", "app", "batch")
 def planned_write(access: Access, frame: Any, **wishes: Any) -> WriteJob:
     """A write as ``lancewood.spark.write`` plans it; an append unless ``mode`` says otherwise."""
     said = {each: wishes.pop(each) for each in _OF_THE_COMMIT if each in wishes}
-    options = CommitOptions.of(said.pop("message", None), said.pop("properties", None), **said)
+    options = CommitOptions(**said)
     request = WriteRequest(mode=wishes.pop("mode", "append"), **wishes)
     return WriteJob.of(plan_write(access, request, options.policy.applied), frame, options)
 

@@ -280,7 +280,7 @@ def test_a_serializable_merge_leaves_a_conflict_to_its_caller() -> None:
             table,
             new_rows([50]),
             join=join,
-            commit_options=CommitOptions.of(serializable=True),
+            commit_options=CommitOptions(serializable=True),
         )
     assert {each for each in files(table) - before if each.startswith("data/")} == {
         f"data/{file.path}" for each in table.latest().fragments[-1:] for file in each.files

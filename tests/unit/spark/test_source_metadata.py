@@ -23,7 +23,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 def table(tmp_path: Path) -> lw.Table:
     rows = pa.table({"i": pa.array(range(10), pa.int64()), "s": ["x"] * 10})
     made = lw.create(tmp_path / "t.lance", rows, max_rows_per_file=4, message="made")
-    return made.delete("i = 5", properties={"who": "me"})
+    return made.delete("i = 5", commit=lw.CommitOptions(properties={"who": "me"}))
 
 
 def rows_of(table: lw.Table, kind: str) -> list[dict[str, Any]]:

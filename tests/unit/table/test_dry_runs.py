@@ -157,16 +157,18 @@ def test_a_dry_run_refuses_a_batch_that_is_there(
     name: str, table: lw.Table, tmp_path: Path
 ) -> None:
     call = CALLS[name]
-    done = call.verb(table, *call.good, app="job", batch=1)
+    done = call.verb(table, *call.good, commit=lw.CommitOptions(app="job", batch=1))
     with pytest.raises(lw.BatchAppliedError):
-        call.verb(done, *call.good, app="job", batch=1, dry_run=True)
+        call.verb(done, *call.good, commit=lw.CommitOptions(app="job", batch=1), dry_run=True)
 
 
 def test_a_serializable_dry_run_is_told_what_landed(table: lw.Table) -> None:
     table.set_config({"a": "b"})
     for dry_run in (True, False):
         with pytest.raises(lw.ConflictError):
-            table.set_metadata({"a": "c"}, serializable=True, dry_run=dry_run)
+            table.set_metadata(
+                {"a": "c"}, commit=lw.CommitOptions(serializable=True), dry_run=dry_run
+            )
 
 
 @pytest.mark.parametrize("deep", [False, True])

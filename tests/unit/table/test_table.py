@@ -352,9 +352,11 @@ BAD_CALLS: dict[str, Any] = {
     "a column": lambda t: t.append(ROWS["a"]),
     "message": lambda t: t.append(ROWS, message=123),
     "message that is no text": lambda t: t.append(ROWS, message="\ud800"),
-    "properties": lambda t: t.append(ROWS, properties={"a": 1}),
-    "properties of numbers": lambda t: t.overwrite(ROWS, properties={1: "a"}),
-    "properties that are no map": lambda t: t.append(ROWS, properties="x"),
+    "properties": lambda t: t.append(ROWS, commit=lw.CommitOptions(properties={"a": 1})),
+    "properties of numbers": lambda t: t.overwrite(
+        ROWS, commit=lw.CommitOptions(properties={1: "a"})
+    ),
+    "properties that are no map": lambda t: t.append(ROWS, commit=lw.CommitOptions(properties="x")),
     "as_of": lambda t: t.checkout(as_of=datetime.min),
     "fragment_ids without end": lambda t: t.scan(fragment_ids=range(1 << 70)),
     "file_version": lambda t: t.overwrite(ROWS, file_version=pa.chunked_array([[1]])),
@@ -485,7 +487,9 @@ def test_head_is_the_first_rows(table: lw.Table) -> None:
 
 
 def test_versions_are_newest_first_and_lazy(table: lw.Table) -> None:
-    newer = table.append(ROWS, message="more", properties={"by": "me"}).set_config({"k": "v"})
+    newer = table.append(
+        ROWS, message="more", commit=lw.CommitOptions(properties={"by": "me"})
+    ).set_config({"k": "v"})
     listed = list(newer.versions())
     assert [each.version for each in listed] == [3, 2, 1]
     assert [each.operation for each in listed] == ["UpdateConfig", "Append", "Overwrite"]

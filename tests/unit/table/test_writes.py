@@ -77,7 +77,7 @@ def test_an_append_with_columns_goes_after_whatever_came_first(table: lw.Table) 
         table.append(WIDER.drop_columns(["s"]), merge_schema=True)
     with pytest.raises(lw.RetryableConflictError):
         after.latest().append(ROWS).checkout(version=after.version).append(
-            pa.table({"more": [1]}), merge_schema=True, serializable=True
+            pa.table({"more": [1]}), merge_schema=True, commit=lw.CommitOptions(serializable=True)
         )
     files = list(Path(table.uri).glob("data/*.lance"))
     named = {Path(file.path).name for each in after.latest().fragments for file in each.files}

@@ -18,7 +18,6 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from lancewood.engine.commit import CommitPolicy
 from lancewood.engine.location import Location, new_deletion_files, write_deletions
 from lancewood.engine.snapshot import Snapshot, load_snapshot, manifest_names
 from lancewood.engine.upkeep import migrate_names
@@ -58,7 +57,7 @@ from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.index import SYSTEM_INDICES, Index
 from lancewood.model.manifest import Manifest
-from lancewood.model.transaction import CreateIndex, Delete, Restore, commit_properties
+from lancewood.model.transaction import CreateIndex, Delete, Restore
 from lancewood.rules.features import check_readable
 from lancewood.store.base import Store
 
@@ -106,10 +105,7 @@ def mend_version(snapshot: Snapshot, runner: Runner) -> tuple[list[RepairStep], 
 
 
 def _commit_options(message: str, *, serializable: bool = False) -> CommitOptions:
-    return CommitOptions(
-        properties=commit_properties(f"repair: {message}", None),
-        policy=CommitPolicy(serializable=serializable),
-    )
+    return CommitOptions(f"repair: {message}", serializable=serializable)
 
 
 def _drop_index(snapshot: Snapshot, index: Index, found: list[Problem]) -> RepairStep:

@@ -410,7 +410,7 @@ class Engine:
     ) -> Table:
         """The table after rows were added to it, or replaced its own. ``names`` are the columns of
         the table that they are for, ``how`` has options of the verbs of tables: ``dry_run``,
-        ``message``, ``serializable``."""
+        ``message``, ``commit``."""
         rows = rows.wrapped(lambda sql: cast_query(sql, names, table.schema))
         given = fitted_rows(rows.to_batches(), names, rows.schema, table.schema)
         if overwrite:
@@ -439,7 +439,7 @@ class Engine:
             data = pa.RecordBatchReader.from_batches(new.schema, new.rows.to_batches())
         if new.there is not None:
             overwrite = rows_to_overwrite(new.there._snapshot, data, new.request)
-            commit_options = CommitOptions.of(message, serializable=new.is_own)
+            commit_options = CommitOptions(message, serializable=new.is_own)
             return new.there._write(overwrite, commit_options, dry_run=False)
         location = Access(uri, storage_options=storage_options).whole("create")
         return Table(create_table(location, data, new.request, message=message))

@@ -23,6 +23,7 @@ from lancewood.files.formats import FileFormat, checked_encoding, require_format
 from lancewood.files.sinks import check_target, writing
 from lancewood.files.sources import ImportOptions, SourceFiles
 from lancewood.jobs.counts import Counts, Merged, RowCounts
+from lancewood.jobs.job import CommitOptions
 from lancewood.model.schema import PRIMARY_KEY, PRIMARY_KEY_POSITION
 from lancewood.query.sources import AddressedSnapshot, Sources
 from lancewood.query.statements import model
@@ -163,7 +164,7 @@ class Statements:
             rows,
             names or self._columns(statement, schema.names, engine.names(rows)),
             overwrite=statement.overwrite,
-            serializable=planned.sees(table._snapshot),
+            commit=CommitOptions(serializable=planned.sees(table._snapshot)),
             **self._how(statement),
         )
 
@@ -313,7 +314,9 @@ class Statements:
             return self._engine.create(uri, options, new, message)
         if new.there is not None:
             nothing = pa.Table.from_batches([], new.schema)
-            table: Table = new.there.overwrite(nothing, serializable=new.is_own)
+            table: Table = new.there.overwrite(
+                nothing, commit=CommitOptions(serializable=new.is_own)
+            )
         else:
             assert workplace.transaction is not None
             table = workplace.transaction.create_table(target.name, new.schema, **new.options)

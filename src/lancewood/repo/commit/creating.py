@@ -25,6 +25,7 @@ from lancewood.engine.write import WriteRequest, create_table
 from lancewood.errors import AlreadyExistsError, InvalidInputError
 from lancewood.git.names import below
 from lancewood.git.values import Hash
+from lancewood.jobs.job import CommitOptions
 from lancewood.model.fragment import DEFAULT_FILE_VERSION
 from lancewood.model.lines import LINE_KEY, MERGED_KEY
 from lancewood.model.refs import MAIN, BranchName
@@ -115,7 +116,7 @@ def begin_anew(table: StagedTable, data: Any, **options: Any) -> StagedTable:
     if table.metadata:
         table = table.set_metadata({}, replace=True)
     rows = pa.Table.from_batches([], data) if isinstance(data, pa.Schema) else data
-    return table.overwrite(rows, serializable=True, **options)
+    return table.overwrite(rows, commit=CommitOptions(serializable=True), **options)
 
 
 @dataclass(frozen=True, slots=True)

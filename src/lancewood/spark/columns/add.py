@@ -77,10 +77,7 @@ def add_columns(
     branch: str | None = None,
     batch_rows: int | None = None,
     message: str | None = None,
-    properties: Mapping[str, str] | None = None,
-    serializable: bool = False,
-    app: str | None = None,
-    batch: int | None = None,
+    commit: CommitOptions | None = None,
     storage_options: Mapping[str, str] | None = None,
     base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
     manifest_store: str | ManifestStore | None = None,
@@ -107,9 +104,7 @@ def add_columns(
     asked = ColumnExpressions(columns)
     if batch_rows is not None:
         batch_rows = check_number("batch_rows", batch_rows, least=1)
-    commit_options = CommitOptions.of(
-        message, properties, serializable=serializable, app=app, batch=batch
-    )
+    commit_options = CommitOptions.of(commit, message, takes_batch=True)
     access = Access(
         uri,
         storage_options=storage_options,

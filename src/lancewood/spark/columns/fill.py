@@ -89,7 +89,7 @@ def fill_columns(
     table = Table(before)
     checked = check_fill(spark, columns, table.schema, types)
     added = [each for each in checked.schema if each.name not in table.schema.names]
-    filling = _Filling(spark, asked, overwrite, CommitOptions.of(message, None), progress)
+    filling = _Filling(spark, asked, overwrite, CommitOptions(message), progress)
     if dry_run:
         before.check_writable()
         before.check_open()

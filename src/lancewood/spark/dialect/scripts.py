@@ -177,7 +177,7 @@ class OnSpark(Engine):
                 query.serializable,
             )
 
-        return table._run(ChangeByFrame(find), CommitOptions.of(message), dry_run=dry_run)
+        return table._run(ChangeByFrame(find), CommitOptions(message), dry_run=dry_run)
 
     def columns(self, rows: DataFrame) -> pa.Schema:
         return Writing(rows.schema).table
@@ -197,7 +197,7 @@ class OnSpark(Engine):
         else:
             new.there._snapshot.check_writable()
             plan = plan_on(new.there._snapshot, new.request)
-        commit_options = CommitOptions.of(message, serializable=new.is_own)
+        commit_options = CommitOptions(message, serializable=new.is_own)
         done = run_job(rows, WriteJob.of(plan, rows.schema, commit_options))
         made = open_table(uri, version=done.version, storage_options=storage_options)
         return made._after(made._snapshot, done.counts)
@@ -208,7 +208,7 @@ class OnSpark(Engine):
         before = table._snapshot
         source = ExpressionColumns(self._spark, ColumnExpressions(values))
         job = AddColumns(before, source, ExpressionFiles(before, source, None, None))
-        return table._run(job, CommitOptions.of(message), dry_run=dry_run)
+        return table._run(job, CommitOptions(message), dry_run=dry_run)
 
 
 def _stored(frame: DataFrame, table: pa.Schema) -> DataFrame:

@@ -231,9 +231,9 @@ class TableSource:
             overwrite_schema=asked.overwrite_schema,
             replace_where=asked.replace_where,
         )
-        commit_options = CommitOptions.of(
+        commit_options = CommitOptions(
             asked.message,
-            asked.properties,
+            asked.properties or {},
             serializable=asked.serializable,
             app=None if is_in_stream else asked.app,
             batch=asked.batch,

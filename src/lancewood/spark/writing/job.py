@@ -211,7 +211,13 @@ class WriteJob:
         fragments = answers.fragments
         if self.plan.follows_newest:
             written = WrittenRows(self.plan, work.files, fragments, runner)
-            options = CommitOptions(self.properties, policy)
+            applied = self.applied
+            options = CommitOptions(
+                properties=self.properties,
+                serializable=serializable,
+                app=None if applied is None else applied.app,
+                batch=None if applied is None else applied.batch,
+            )
             return execute(base, written.prepare, options, uuid=self.uuid)
         operation = self.plan.operation(work.files, fragments)
         made = Transaction(base.manifest.version, self.uuid, (operation,), self.properties)

@@ -64,7 +64,7 @@ def test_a_table_of_its_own_is_left_as_it_is(source: lw.Table) -> None:
 
 
 def test_what_was_copied_is_told(source: lw.Table, clone: lw.Table) -> None:
-    after = clone.detach(message="m", properties={"p": "q"})
+    after = clone.detach(message="m", commit=lw.CommitOptions(properties={"p": "q"}))
     assert (
         counts_of(after, lw.DetachCounts).fragments,
         counts_of(after, lw.DetachCounts).files,
@@ -125,7 +125,9 @@ def test_what_others_do_meanwhile_is_kept(
 
 def test_a_serializable_one_refuses_if_somebody_wrote(clone: lw.Table) -> None:
     with pytest.raises(RetryableConflictError, match="is serializable"):
-        clone.detach(runner=Meddler(lambda: clone.append(ROWS)), serializable=True)
+        clone.detach(
+            runner=Meddler(lambda: clone.append(ROWS)), commit=lw.CommitOptions(serializable=True)
+        )
     assert len(clone.latest().base_paths) == 1
 
 

@@ -57,7 +57,9 @@ def file_roots(table: lw.Table) -> list[list[int | None]]:
 
 
 def test_counts_tell_what_was_moved(table: lw.Table, tmp_path: Path) -> None:
-    done = table.move_fragments([0, 3], base="cold", properties={"why": "old"})
+    done = table.move_fragments(
+        [0, 3], base="cold", commit=lw.CommitOptions(properties={"why": "old"})
+    )
     sizes = [each.stat().st_size for each in copies(tmp_path / "cold")]
     assert done.counts == MoveCounts(fragments=2, files=2, bytes=sum(sizes))
     (info,) = done.versions(1)
