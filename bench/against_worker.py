@@ -63,8 +63,10 @@ WORKS: Mapping[str, Work] = {
     "count where": lambda uri, _: lw.open(uri).count_rows("value * 2 > 0.5"),
     "column id + 1": _scanned(None, {"a": "id + 1"}),
     "columns of texts": _scanned(None, {"a": "id * 2 + 1", "b": "upper(name)"}),
-    "delete": lambda uri, time: lw.open(uri, fsync=False).delete(f"id % 997 = {time}"),
-    "update": lambda uri, time: lw.open(uri, fsync=False).update(
+    "delete": lambda uri, time: lw.open(uri, access=lw.Access(fsync=False)).delete(
+        f"id % 997 = {time}"
+    ),
+    "update": lambda uri, time: lw.open(uri, access=lw.Access(fsync=False)).update(
         {"value": "value + 1"}, f"id % 997 = {time + 100}"
     ),
     "sql count": _asked("SELECT count(*) FROM t"),

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench import OURS, PYLANCE
+from lancewood import Access
 
 PARQUET = "parquet"
 DELETE, UPDATE, UPSERT, ADD, COMPACT = (
@@ -82,7 +83,7 @@ def _ours(table: Path, task: Task) -> Mapping[str, Callable[[], object]]:
     import lancewood as lw
 
     def opened() -> Any:
-        return lw.open(table, fsync=False)
+        return lw.open(table, access=Access(fsync=False))
 
     return {
         DELETE: lambda: opened().delete(task.where(task.deleted)),

@@ -30,7 +30,7 @@ class OurAppender:
     def __init__(
         self, table: Path | str, *, fsync: bool = False, options: Options | None = None
     ) -> None:
-        self._table = lw.open(table, fsync=fsync, storage_options=options)
+        self._table = lw.open(table, access=lw.Access(fsync=fsync, storage_options=options))
 
     def append(self, data: pa.Table) -> None:
         self._table = self._table.append(data)
@@ -53,7 +53,7 @@ def open_appender(
 
 
 def our_open(table: Path) -> lw.Table:
-    return lw.open(table, fsync=False)
+    return lw.open(table, access=lw.Access(fsync=False))
 
 
 def pylance_open(table: Path) -> Any:
@@ -61,7 +61,7 @@ def pylance_open(table: Path) -> Any:
 
 
 def our_append_by_uri(table: Path, data: pa.Table) -> object:
-    return lw.open(table, fsync=False).append(data)
+    return lw.open(table, access=lw.Access(fsync=False)).append(data)
 
 
 def pylance_append_by_uri(table: Path, data: pa.Table) -> object:

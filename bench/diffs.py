@@ -91,7 +91,7 @@ class _Pair:
     def __init__(self, table: Path, rows: int, change: Callable[[lw.Table, int], lw.Table]) -> None:
         make_narrow(table, rows, stable_row_ids=True)
         self._table = table
-        self._versions = 1, change(lw.open(table, fsync=False), rows).version
+        self._versions = 1, change(lw.open(table, access=lw.Access(fsync=False)), rows).version
 
     def measured(self, ask: Callable[[lw.Diff], object], columns: str) -> dict[str, Samples]:
         return interleave(
@@ -164,10 +164,10 @@ def _overwrite(table: lw.Table, rows: int) -> lw.Table:
 def _across_branches(table: Path, fragments: int) -> Row:
     """Ten fragments of very many differ between main and a branch."""
     make_fragments(table, fragments, stable_row_ids=True)
-    main = lw.open(table, fsync=False)
+    main = lw.open(table, access=lw.Access(fsync=False))
     main.branches.create("exp")
     for _ in range(5):
-        lw.open(table, branch="exp", fsync=False).append(ten_rows())
+        lw.open(table, branch="exp", access=lw.Access(fsync=False)).append(ten_rows())
         main = main.append(ten_rows())
     found = interleave({OURS: lambda: lw.open(table).diff("exp").stat()}, _PASSES)
     return Row(

@@ -45,7 +45,7 @@ def _measure(table: Path, what: str, column: str, scale: Scale) -> Iterator[Row]
 
 
 def _jobs(table: Path, column: str) -> tuple[Job, ...]:
-    ours, theirs = lw.open(table, fsync=False), lance.dataset(table)
+    ours, theirs = lw.open(table, access=lw.Access(fsync=False)), lance.dataset(table)
     one, ten, none = (f"{column} < {share}" for share in ("0.01", "0.1", "0"))
     return (
         Job(

@@ -104,7 +104,7 @@ class _Pair:
         theirs: Any = lance.dataset(self._theirs)
         name = f"{column}_{kind}"
         return {
-            OURS: lambda: lw.open(self._ours, fsync=False).indices.create(
+            OURS: lambda: lw.open(self._ours, access=lw.Access(fsync=False)).indices.create(
                 column, kind, name=name, replace=True, runner=self._runner
             ),
             PYLANCE: lambda: theirs.create_scalar_index(column, kind, name=name, replace=True),
@@ -113,7 +113,7 @@ class _Pair:
     def builds_vectors(self) -> dict[str, Callable[[], object]]:
         theirs: Any = lance.dataset(self._theirs)
         return {
-            OURS: lambda: lw.open(self._ours, fsync=False).indices.create(
+            OURS: lambda: lw.open(self._ours, access=lw.Access(fsync=False)).indices.create(
                 "near",
                 "IVF_PQ",
                 partitions=_PARTITIONS,
@@ -204,7 +204,7 @@ def _make(path: Path, rows: int, part: Callable[[Any], pa.RecordBatch]) -> None:
     order, share = np.random.default_rng(1).permutation(rows), rows // _FRAGMENTS
     batches = (part(order[at : at + share]) for at in range(0, rows, share))
     data = pa.RecordBatchReader.from_batches(part(order[:1]).schema, batches)
-    lw.create(path, data, max_rows_per_file=share, fsync=False)
+    lw.create(path, data, layout=lw.Layout(max_rows_per_file=share), access=lw.Access(fsync=False))
 
 
 def _make_values(path: Path, rows: int) -> None:

@@ -49,7 +49,7 @@ def run(scale: Scale, places: Places) -> Section:
 def _of_large_fragments(here: Path, scale: Scale) -> Iterator[Row]:
     path = here / "large.lance"
     _make_large(path, scale.rows)
-    ours, theirs = lw.open(path, fsync=False), lance.dataset(path)
+    ours, theirs = lw.open(path, access=lw.Access(fsync=False)), lance.dataset(path)
     passes = scale.take_passes
     target = Most(_MOST_MS) if scale.is_budgeted else None
     finding = _with_ids(scale.rows, lambda each: ours.scan(where=f"id = {each}").to_arrow())
@@ -59,7 +59,9 @@ def _of_large_fragments(here: Path, scale: Scale) -> Iterator[Row]:
         "open, id = x",
         _with_ids(
             scale.rows,
-            lambda each: lw.open(path, fsync=False).scan(where=f"id = {each}").to_arrow(),
+            lambda each: (
+                lw.open(path, access=lw.Access(fsync=False)).scan(where=f"id = {each}").to_arrow()
+            ),
         ),
         _with_ids(scale.rows, lambda each: lance.dataset(path).to_table(filter=f"id = {each}")),
         passes,
@@ -94,7 +96,7 @@ def _of_large_fragments(here: Path, scale: Scale) -> Iterator[Row]:
 
 
 def _merge(path: Path, scale: Scale) -> Row:
-    ours, theirs = [lw.open(path, fsync=False)], lance.dataset(twin(path))
+    ours, theirs = [lw.open(path, access=lw.Access(fsync=False))], lance.dataset(twin(path))
     generator = {name: np.random.default_rng(3) for name in (OURS, PYLANCE)}
 
     def merge_ours() -> None:
@@ -114,7 +116,7 @@ def _merge(path: Path, scale: Scale) -> Row:
 def _of_many_fragments(here: Path, scale: Scale) -> Iterator[Row]:
     path = here / "many.lance"
     _make_many(path, scale.many_fragments)
-    ours, theirs = lw.open(path, fsync=False), lance.dataset(path)
+    ours, theirs = lw.open(path, access=lw.Access(fsync=False)), lance.dataset(path)
     first = _FRAGMENT_ROWS
 
     yield _row(
@@ -152,7 +154,7 @@ def _make_large(path: Path, rows: int) -> None:
     share = rows // 10
     parts = (_large_rows(order[at : at + share]) for at in range(0, rows, share))
     data = pa.RecordBatchReader.from_batches(_large_rows(order[:1]).schema, parts)
-    lw.create(path, data, max_rows_per_file=share, fsync=False)
+    lw.create(path, data, layout=lw.Layout(max_rows_per_file=share), access=lw.Access(fsync=False))
     dataset: Any = lance.dataset(path)
     dataset.create_scalar_index("id", "BTREE", name="id_idx")
     dataset.create_scalar_index("kind", "BITMAP", name="kind_idx")
@@ -178,7 +180,9 @@ def _make_many(path: Path, count: int) -> None:
     """Fragments of a few rows, all of one data file but the last."""
     first = pa.table({"id": range(_FRAGMENT_ROWS), "name": ["x"] * _FRAGMENT_ROWS})
     last = pa.table({"id": range(_FRAGMENT_ROWS, 2 * _FRAGMENT_ROWS), "name": first["name"]})
-    made = lw.create(path, first.schema, stable_row_ids=False, fsync=False)
+    made = lw.create(
+        path, first.schema, layout=lw.Layout(stable_row_ids=False), access=lw.Access(fsync=False)
+    )
     (common,), (other,) = made.write_fragments(first), made.write_fragments(last)
     made.commit(made.transaction(Append((*(common,) * (count - 1), other))))
     dataset: Any = lance.dataset(path)

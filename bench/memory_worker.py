@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import OURS
+from lancewood import Access
 
 
 def main(library: str, small: str, large: str) -> None:
@@ -31,7 +32,7 @@ def _open(library: str, table: str) -> Any:
     if library == OURS:
         import lancewood
 
-        return lancewood.open(table, fsync=False)
+        return lancewood.open(table, access=Access(fsync=False))
     import lance
 
     return lance.dataset(table)

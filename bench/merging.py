@@ -100,7 +100,7 @@ class _Diverged:
 
     def __init__(self, table: Path, rows: int) -> None:
         self._table = table
-        main = lw.open(table, fsync=False)
+        main = lw.open(table, access=lw.Access(fsync=False))
         both = f"id % {100 * 125} = 3"
         _change(main.branches.create(_BRANCH), rows, {"value": "value + 1"}, "id % 125 = 3", 7)
         _change(main, 2 * rows, {"name": "'x'"}, f"id % 125 = 4 OR {both}", 8)
@@ -126,7 +126,9 @@ class _Diverged:
         """A branch on which no row changed, but all of them moved."""
         self.restore()
         name = "compacted"
-        lw.open(self._table, fsync=False).branches.create(name).compact(target_rows=rows // 2)
+        lw.open(self._table, access=lw.Access(fsync=False)).branches.create(name).compact(
+            target_rows=rows // 2
+        )
         self._files = set(self._now())
         found = interleave({OURS: lambda: self.merge(name)}, _PASSES, before={OURS: self.restore})
         return Row(
@@ -150,7 +152,7 @@ class _Diverged:
         self.restore()
 
     def merge(self, name: str = _BRANCH, **how: Any) -> object:
-        return lw.open(self._table, fsync=False).branches.merge(name, **how)
+        return lw.open(self._table, access=lw.Access(fsync=False)).branches.merge(name, **how)
 
     def restore(self) -> None:
         """Take a merge back as if it had never been."""
@@ -186,7 +188,7 @@ def _narrow(path: Path, count: int) -> Row:
     vectors = np.random.default_rng(0).random((count, _WIDE), dtype=np.float32)
     wide = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), _WIDE)
     rows = pa.table({"id": range(count), "label": ["-"] * count, "v": wide})
-    main = lw.create(path, rows, fsync=False)
+    main = lw.create(path, rows, access=lw.Access(fsync=False))
     exp = main.branches.create(_BRANCH)
     exp.update({"label": "'theirs'"}, "id % 100 = 7", rewrite="columns")
     main = main.update({"label": "'ours'"}, "id % 100 = 11", rewrite="columns")

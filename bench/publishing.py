@@ -62,7 +62,7 @@ def _each(tables: Iterator[Path], job: Callable[[Path], object]) -> Callable[[],
 
 
 def _appended(table: Path, count: int) -> None:
-    main = lw.create(table, ten_rows(), fsync=False)
+    main = lw.create(table, ten_rows(), access=lw.Access(fsync=False))
     branch = main.branches.create(_BRANCH)
     (fragment,) = branch.write_fragments(ten_rows())
     branch.commit(branch.transaction(Append((fragment,) * count)))
@@ -70,16 +70,16 @@ def _appended(table: Path, count: int) -> None:
 
 def _appended_and_moved(table: Path, count: int) -> None:
     _appended(table, count)
-    lw.open(table, fsync=False).append(ten_rows())
+    lw.open(table, access=lw.Access(fsync=False)).append(ten_rows())
 
 
 def _deleted(table: Path, count: int) -> None:
     make_fragments(table, count, stable_row_ids=True)
-    lw.open(table, fsync=False).branches.create(_BRANCH).delete(_CONDITION)
+    lw.open(table, access=lw.Access(fsync=False)).branches.create(_BRANCH).delete(_CONDITION)
 
 
 def _publish(table: Path) -> object:
-    return lw.open(table, fsync=False).branches.publish(_BRANCH)
+    return lw.open(table, access=lw.Access(fsync=False)).branches.publish(_BRANCH)
 
 
 def _append_again(table: Path) -> object:

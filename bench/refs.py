@@ -51,20 +51,20 @@ def _make(ours: Path, count: int, passes: int) -> Iterator[Row]:
         (
             "open and branch",
             10.0,
-            lambda: lw.open(ours, fsync=False).branches.create(name()),
+            lambda: lw.open(ours, access=lw.Access(fsync=False)).branches.create(name()),
             lambda: lance.dataset(pylances).create_branch(name()),
         ),
         (
             "open and tag",
             5.0,
-            lambda: lw.open(ours, fsync=False).tags.create(name()),
+            lambda: lw.open(ours, access=lw.Access(fsync=False)).tags.create(name()),
             lambda: lance.dataset(pylances).tags.create(name(), 2),
         ),
         ("tag through an open handle", None, _our_tag(ours, name), _pylance_tag(pylances, name)),
         (
             "open and clone, shallow",
             10.0,
-            lambda: lw.open(ours, fsync=False).clone(ours.with_name(name())),
+            lambda: lw.open(ours, access=lw.Access(fsync=False)).clone(ours.with_name(name())),
             lambda: lance.dataset(pylances).shallow_clone(str(ours.with_name(name())), 2),
         ),
     )
@@ -80,7 +80,7 @@ def _make(ours: Path, count: int, passes: int) -> Iterator[Row]:
 
 
 def _our_tag(table: Path, name: Callable[[], str]) -> Callable[[], object]:
-    handle = lw.open(table, fsync=False)
+    handle = lw.open(table, access=lw.Access(fsync=False))
     return lambda: handle.tags.create(name())
 
 
@@ -92,7 +92,7 @@ def _pylance_tag(table: Path, name: Callable[[], str]) -> Callable[[], object]:
 def _list(ours: Path, count: int, passes: int) -> Iterator[Row]:
     """Listing opens no version, so the records of one branch and one tag stand for all of them."""
     make_small(ours)
-    table = lw.open(ours, fsync=False)
+    table = lw.open(ours, access=lw.Access(fsync=False))
     table.branches.create("b")
     table.tags.create("t")
     for kind, first in (("branches", "b"), ("tags", "t")):

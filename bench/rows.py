@@ -71,7 +71,7 @@ def measure(job: Job, passes: int) -> Row:
 
 
 def _scans(table: Path) -> tuple[Job, ...]:
-    ours, theirs = lw.open(table, fsync=False), lance.dataset(table)
+    ours, theirs = lw.open(table, access=lw.Access(fsync=False)), lance.dataset(table)
     return (
         Job(
             "full scan, batches drained",
@@ -98,7 +98,7 @@ def _scans(table: Path) -> tuple[Job, ...]:
 
 
 def _takes(table: Path, rows: int) -> tuple[Job, ...]:
-    ours, theirs = lw.open(table, fsync=False), lance.dataset(table)
+    ours, theirs = lw.open(table, access=lw.Access(fsync=False)), lance.dataset(table)
     return (
         Job(
             f"take {TAKEN:,} random rows",
@@ -107,7 +107,9 @@ def _takes(table: Path, rows: int) -> tuple[Job, ...]:
         ),
         Job(
             f"open and take {TAKEN:,} random rows",
-            _with_positions(rows, lambda each: lw.open(table, fsync=False).take(each)),
+            _with_positions(
+                rows, lambda each: lw.open(table, access=lw.Access(fsync=False)).take(each)
+            ),
             _with_positions(rows, lambda each: lance.dataset(table).take(each)),
             budgeted=False,
         ),

@@ -81,7 +81,7 @@ def _fresh_table(endpoint: str, options: Options) -> str:
     request = urllib.request.Request(f"{endpoint}/{bucket}", method="PUT")
     urllib.request.urlopen(request, timeout=30).close()
     uri = f"s3://{bucket}/t.lance"
-    lw.create(uri, ten_rows(), storage_options=options)
+    lw.create(uri, ten_rows(), access=lw.Access(storage_options=options))
     return uri
 
 

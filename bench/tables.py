@@ -22,13 +22,20 @@ _EPOCH = np.datetime64("2024-01-01T00:00:00", "us")
 
 def make_small(table: Path) -> None:
     """One fragment of ten rows."""
-    lw.create(table, ten_rows(), stable_row_ids=False, fsync=False)
+    lw.create(
+        table, ten_rows(), layout=lw.Layout(stable_row_ids=False), access=lw.Access(fsync=False)
+    )
 
 
 def make_fragments(table: Path, count: int, *, stable_row_ids: bool) -> None:
     """``count`` fragments of ten rows that all name one data file, in the second version."""
     schema = ten_rows().schema
-    empty = lw.create(table, schema, stable_row_ids=stable_row_ids, fsync=False)
+    empty = lw.create(
+        table,
+        schema,
+        layout=lw.Layout(stable_row_ids=stable_row_ids),
+        access=lw.Access(fsync=False),
+    )
     (fragment,) = empty.write_fragments(ten_rows())
     made = empty.commit(empty.transaction(Append((fragment,) * count)))
     if len(made.fragments) != count:
@@ -65,9 +72,8 @@ def make_narrow(
     made = lw.create(
         table,
         pa.RecordBatchReader.from_batches(narrow_batch(0, 1).schema, batches),
-        stable_row_ids=stable_row_ids,
-        max_rows_per_file=share,
-        fsync=False,
+        layout=lw.Layout(stable_row_ids=stable_row_ids, max_rows_per_file=share),
+        access=lw.Access(fsync=False),
     )
     if len(made.fragments) != fragments or made.count_rows() != rows:
         raise RuntimeError(f"asked for {rows} rows in {fragments} fragments, made {made.stats()}")
@@ -81,9 +87,8 @@ def make_wide(table: Path, rows: int, fragments: int = 8) -> None:
     made = lw.create(
         table,
         pa.RecordBatchReader.from_batches(wide_batch(0, 1).schema, batches),
-        stable_row_ids=False,
-        max_rows_per_file=share,
-        fsync=False,
+        layout=lw.Layout(stable_row_ids=False, max_rows_per_file=share),
+        access=lw.Access(fsync=False),
     )
     if len(made.fragments) != fragments or made.count_rows() != rows:
         raise RuntimeError(f"asked for {rows} rows in {fragments} fragments, made {made.stats()}")

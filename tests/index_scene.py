@@ -52,7 +52,12 @@ def rows(first: int, stop: int) -> pa.Table:
 def indexed(uri: str, *, stable: bool) -> lw.Table:
     """An index of two segments and one of one; neither covers everything, and both hold an old
     value of a row that was changed since."""
-    table = lw.create(uri, rows(0, 8), stable_row_ids=stable, max_rows_per_file=4, fsync=False)
+    table = lw.create(
+        uri,
+        rows(0, 8),
+        layout=lw.Layout(stable_row_ids=stable, max_rows_per_file=4),
+        access=lw.Access(fsync=False),
+    )
     table = table.indices.create("a", "BITMAP", name="on_a", runner=ONE)
     table = table.append(rows(8, 12)).indices.extend(runner=ONE)
     table = table.indices.create("a", "ZONEMAP", name="zones", runner=ONE)

@@ -42,14 +42,16 @@ class Scene:
     def __init__(self, root: Path, rows: Any = None, **options: Any) -> None:
         self.uri = str(root / "t.lance")
         data = rows_of(FIRST) if rows is None else rows
-        lw.create(self.uri, data, fsync=False, **options)
+        lw.create(self.uri, data, access=lw.Access(fsync=False), layout=lw.Layout(**options))
         self.branch("exp")
 
     def branch(self, name: str, of: str = "main") -> lw.Table:
         return self.on(of).branches.create(name)
 
     def on(self, branch: str = "main") -> lw.Table:
-        return lw.open(self.uri, branch=None if branch == "main" else branch, fsync=False)
+        return lw.open(
+            self.uri, branch=None if branch == "main" else branch, access=lw.Access(fsync=False)
+        )
 
     def judged(self, branch: str = "main") -> Any:
         return judged(self.uri if branch == "main" else f"{self.uri}/tree/{branch}")

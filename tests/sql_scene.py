@@ -75,12 +75,17 @@ def make_tables(where: Path, seed: int = 0) -> dict[str, str]:
     """``photos`` and ``labels`` with tags, a branch, deleted rows and a column that came later."""
     rng = Random(seed)
     uris = {each: str(where / f"{each}.lance") for each in ("photos", "labels")}
-    first = lw.create(uris["photos"], photos(rng, 0, 40), max_rows_per_file=15, fsync=False)
+    first = lw.create(
+        uris["photos"],
+        photos(rng, 0, 40),
+        layout=lw.Layout(max_rows_per_file=15),
+        access=lw.Access(fsync=False),
+    )
     first.tags.create("v1.0")
     branch = first.branches.create("exp").append(photos(rng, 100, 12))
     branch.delete("k = 3")
     first.delete("id % 7 = 2").append(photos(rng, 50, 9)).add_columns({"extra": "id % 5"})
-    old = lw.create(uris["labels"], labels(rng, 12), fsync=False)
+    old = lw.create(uris["labels"], labels(rng, 12), access=lw.Access(fsync=False))
     old.tags.create("old")
     old.append(labels(rng, 3)).delete("n = 0")
     return uris

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         View,
     )
     from lancewood.table import (
+        Access,
         Append,
         BasePath,
         Blame,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
         IndexInfo,
         IndexMask,
         Indices,
+        Layout,
         LocalRunner,
         ManifestStore,
         Merge,
@@ -124,6 +126,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Access",
     "AlreadyExistsError",
     "Answer",
     "Append",
@@ -166,6 +169,7 @@ __all__ = [
     "IntegrityError",
     "InvalidInputError",
     "LancewoodError",
+    "Layout",
     "LocalRunner",
     "LogEntry",
     "ManifestStore",

@@ -57,11 +57,13 @@ def create(directory: Path, store: FaultyStore) -> None:
 
 
 def append(directory: Path, store: FaultyStore) -> None:
-    handle_in(directory, store).append(ROWS, into="all", max_rows_per_file=5)
+    handle_in(directory, store).append(ROWS, layout=lw.Layout(into="all", max_rows_per_file=5))
 
 
 def overwrite(directory: Path, store: FaultyStore) -> None:
-    handle_in(directory, store).overwrite(ROWS.slice(3), into=["cold", None], max_rows_per_file=5)
+    handle_in(directory, store).overwrite(
+        ROWS.slice(3), layout=lw.Layout(into=["cold", None], max_rows_per_file=5)
+    )
 
 
 def add_base(directory: Path, store: FaultyStore) -> None:

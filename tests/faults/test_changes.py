@@ -116,7 +116,10 @@ def template(request: pytest.FixtureRequest, templates: Callable[[bool], Templat
 def made(directory: Path, stable: bool) -> Template:
     uri = str(directory / "t.lance")
     table = lw.create(
-        uri, some_rows(0, 10), stable_row_ids=stable, max_rows_per_file=4, fsync=False
+        uri,
+        some_rows(0, 10),
+        layout=lw.Layout(stable_row_ids=stable, max_rows_per_file=4),
+        access=lw.Access(fsync=False),
     )
     table.delete("k IN (2, 6)")
     after = {}
@@ -164,7 +167,7 @@ def contested(tmp_path_factory: pytest.TempPathFactory) -> Template:
     """A table where somebody has changed rows since version 2; changes begin there."""
     directory = tmp_path_factory.mktemp("contested")
     uri = str(directory / "t.lance")
-    table = lw.create(uri, some_rows(0, 10), max_rows_per_file=4)
+    table = lw.create(uri, some_rows(0, 10), layout=lw.Layout(max_rows_per_file=4))
     table = table.delete("k IN (2, 6)")
     table.update({"a": 4}, "k IN (1, 8)", rewrite="rows")
     after = {}

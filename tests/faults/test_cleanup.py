@@ -37,7 +37,7 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     Beside it lies a copy to begin again from: the branch knows its main root by its path.
     """
     location = tmp_path_factory.mktemp("live") / "t.lance"
-    table = lw.create(location, ROWS, max_rows_per_file=5)
+    table = lw.create(location, ROWS, layout=lw.Layout(max_rows_per_file=5))
     lance.dataset(str(location)).create_scalar_index("a", "BTREE")
     table = table.latest().delete("a % 3 = 0").append(ROWS)
     dataset = lance.dataset(str(location))

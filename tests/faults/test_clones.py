@@ -34,7 +34,7 @@ Run = Callable[[Path, FaultyStore, FaultyStore], object]
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two fragments, one with a deletion file; an index."""
     location = tmp_path_factory.mktemp("clones") / "source"
-    table = lw.create(location, pa.table({"k": range(8)}), max_rows_per_file=4)
+    table = lw.create(location, pa.table({"k": range(8)}), layout=lw.Layout(max_rows_per_file=4))
     table.delete("k = 2")
     lance.dataset(str(location)).create_scalar_index("k", "BTREE")
     return location

@@ -35,7 +35,7 @@ NEW = pa.table({"b": [1.5, 2.5]})
 
 
 def append(table: lw.Table) -> object:
-    return table.append(ADDED, max_rows_per_file=1)
+    return table.append(ADDED, layout=lw.Layout(max_rows_per_file=1))
 
 
 STATEMENTS: dict[str, tuple[str, dict[str, list[Any]]]] = {

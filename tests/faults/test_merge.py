@@ -104,7 +104,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     copied, merged and written, and deleted."""
     monkeypatch.setattr(plan, "_FEW_ROWS", 4)
     uri = str(tmp_path / "t.lance")
-    table = lw.create(uri, rows(0, 60), max_rows_per_file=10)
+    table = lw.create(uri, rows(0, 60), layout=lw.Layout(max_rows_per_file=10))
     change(table.branches.create("other"), 36, "b")
     change(table.branches.create("exp"), 6, "a")
     lance.dataset(root(uri, "exp")).insert(rows(7000, 7005))

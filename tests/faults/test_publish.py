@@ -58,7 +58,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     """Old rows deleted and changed, new ones of which some are deleted, an index, and a target that
     has moved."""
     uri = str(tmp_path / "t.lance")
-    table = lw.create(uri, rows(0, 20), max_rows_per_file=10)
+    table = lw.create(uri, rows(0, 20), layout=lw.Layout(max_rows_per_file=10))
     if request.param == "ours":
         branch = table.branches.create("exp").append(rows(100, 105)).delete("k IN (3, 101)")
         branch.update({"a": 50}, "k = 4", rewrite="columns")

@@ -36,7 +36,7 @@ Verb = Callable[[lw.Table], object]
 def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Main, branch ``p`` with commits and a deletion, ``p/q`` inside it, two tags."""
     location = tmp_path_factory.mktemp("live") / "t.lance"
-    table = lw.create(location, ROWS, fsync=False).append(ROWS).delete("a = 3")
+    table = lw.create(location, ROWS, access=lw.Access(fsync=False)).append(ROWS).delete("a = 3")
     table.tags.create("v1", 1)
     table.branches.create("p").append(ROWS).delete("a = 1")
     table.branches.create("p/q", 2).append(ROWS)

@@ -49,11 +49,11 @@ def work(uri: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("lancewood.store.probe._proven", set())
     told = "nothing"
     try:
-        table = lw.create(uri, FIRST, storage_options=options)
+        table = lw.create(uri, FIRST, access=lw.Access(storage_options=options))
         told = "created"
         table.append(SECOND)
         told = "appended"
-        assert lw.open(uri, storage_options=options).count_rows("a > 0") == 5
+        assert lw.open(uri, access=lw.Access(storage_options=options)).count_rows("a > 0") == 5
         return "read"
     except lw.CommitUnknownError:
         return f"{told}, then unknown"
@@ -63,7 +63,7 @@ def work(uri: str, options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> 
 
 def found(uri: str, options: dict[str, str]) -> list[int] | None:
     """The rows as pylance reads them, past the wire; None where there is no table."""
-    if not lw.exists(uri, storage_options=options):
+    if not lw.exists(uri, access=lw.Access(storage_options=options)):
         return None
     dataset = lance.dataset(uri, storage_options=options)
     rows: list[int] = dataset.to_table()["a"].to_pylist()
@@ -136,7 +136,9 @@ def test_files_of_a_commit_without_an_answer_are_still_there_when_the_store_is_b
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("lancewood.store.retry.time.sleep", lambda seconds: None)
-    table = lw.create(s3_root, FIRST, storage_options={**through, "client_max_retries": "0"})
+    table = lw.create(
+        s3_root, FIRST, access=lw.Access(storage_options={**through, "client_max_retries": "0"})
+    )
 
     def deaf_from_the_manifest_on(request: Request) -> Fault | None:
         if request.is_conditional or unheard:

@@ -191,7 +191,12 @@ def _rich(rows: int, *, null_structs: bool = True) -> pa.Table:
 
 
 def _ours(root: Path) -> None:
-    table = lancewood.create(root, _simple(0, 12), fsync=False, max_rows_per_file=5)
+    table = lancewood.create(
+        root,
+        _simple(0, 12),
+        access=lancewood.Access(fsync=False),
+        layout=lancewood.Layout(max_rows_per_file=5),
+    )
     table = table.append(_simple(12, 6), message="more")
     table = table.set_config({"lancewood.x": "1"})
     table.set_metadata({"a": "b"})
@@ -199,7 +204,12 @@ def _ours(root: Path) -> None:
 
 def _ours_nested(root: Path) -> None:
     rows = _rich(7, null_structs=False)
-    table = lancewood.create(root, rows, fsync=False, stable_row_ids=False, file_version="2.0")
+    table = lancewood.create(
+        root,
+        rows,
+        access=lancewood.Access(fsync=False),
+        layout=lancewood.Layout(stable_row_ids=False, file_version="2.0"),
+    )
     table.append(rows.slice(2, 3))
 
 
@@ -284,4 +294,4 @@ def _indexed(root: Path) -> None:
         ("z", "zonemap", {"rows_per_zone": 32}),
     ):
         dataset.create_scalar_index(name, IndexConfig(kind, sizes), name=f"{name}_idx")
-    lancewood.open(root, fsync=False).delete("z % 9 = 4")
+    lancewood.open(root, access=lancewood.Access(fsync=False)).delete("z % 9 = 4")

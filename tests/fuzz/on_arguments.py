@@ -139,7 +139,7 @@ class Arguments:
         if self._table is None or self._table.version > 40:
             shutil.rmtree(self._root, ignore_errors=True)
             rows = pa.table({"id": [1, 2, 3], "s": ["a", None, "c"]})
-            self._table = lancewood.create(self._root, rows, fsync=False)
+            self._table = lancewood.create(self._root, rows, access=lancewood.Access(fsync=False))
         return self._table
 
     def _verbs(self, table: Table, uri: str, rng: Random) -> list[tuple[str, Callable[[], Any]]]:
@@ -149,8 +149,15 @@ class Arguments:
         def maybe() -> Any:
             return some() if rng.random() < 0.4 else None
 
-        facts = {"message": maybe(), "properties": maybe()}
-        sizes = {"max_rows_per_file": some(), "max_bytes_per_file": rng.choice((some(), 1 << 20))}
+        properties, rows, size = maybe(), some(), rng.choice((some(), 1 << 20))
+        message = maybe()
+
+        def facts() -> Any:
+            return {"message": message, "commit": lancewood.CommitOptions(properties=properties)}
+
+        def sizes() -> Any:
+            return {"layout": lancewood.Layout(max_rows_per_file=rows, max_bytes_per_file=size)}
+
         return [
             (
                 "scan",
@@ -170,17 +177,27 @@ class Arguments:
             ("open", lambda: lancewood.open(uri, version=maybe(), as_of=maybe())),
             ("open", lambda: lancewood.open(some())),
             ("exists", lambda: lancewood.exists(some())),
-            ("restore", lambda: table.restore(some(), **facts)),
-            ("append", lambda: table.append(some(), **facts, **sizes)),
-            ("overwrite", lambda: table.overwrite(some(), schema=maybe(), file_version=maybe())),
-            ("set_config", lambda: table.set_config(some(), replace=False, **facts)),
-            ("set_metadata", lambda: table.set_metadata(some(), **facts)),
-            ("write_fragments", lambda: table.write_fragments(some(), **sizes)),
+            ("restore", lambda: table.restore(some(), **facts())),
+            ("append", lambda: table.append(some(), **facts(), **sizes())),
+            (
+                "overwrite",
+                lambda: table.overwrite(
+                    some(), schema=maybe(), layout=lancewood.Layout(file_version=maybe())
+                ),
+            ),
+            ("set_config", lambda: table.set_config(some(), replace=False, **facts())),
+            ("set_metadata", lambda: table.set_metadata(some(), **facts())),
+            ("write_fragments", lambda: table.write_fragments(some(), **sizes())),
             ("commit", lambda: table.commit(some())),
             ("parameters", lambda: _evaluate(rng.choice(_WITH_PARAMETERS), {"p": some()})),
             ("parameters", lambda: _evaluate("id = ? AND s < $2", [some(), some()])),
             ("parameters", lambda: _evaluate("id = $p", some())),
-            ("create", lambda: lancewood.create(uri, some(), schema=maybe(), file_version=maybe())),
+            (
+                "create",
+                lambda: lancewood.create(
+                    uri, some(), schema=maybe(), layout=lancewood.Layout(file_version=maybe())
+                ),
+            ),
         ]
 
 

@@ -29,7 +29,7 @@ def targets(context: Context) -> Iterator[Target]:
         shutil.rmtree(root, ignore_errors=True)
         try:
             unpack(data, root)
-            table = lancewood.open(str(root), fsync=False)
+            table = lancewood.open(str(root), access=lancewood.Access(fsync=False))
             for where in CONDITIONS:
                 _check(table, where, trial)
         finally:

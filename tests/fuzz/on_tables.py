@@ -160,12 +160,16 @@ def _bent_data(rng: Random, corpus: Corpus) -> bytes:
 
 def check_table(root: Path, trial: Trial, *, full: bool) -> None:
     uri = str(root)
-    table = trial(lambda: lancewood.open(uri, fsync=False))
+    table = trial(lambda: lancewood.open(uri, access=lancewood.Access(fsync=False)))
     if table is not None:
         _check_reads(table, trial, full)
         _check_writes(uri, table, trial)
-    trial(lambda: lancewood.open(uri, version=1, fsync=False).count_rows())
-    trial(lambda: lancewood.open(uri, as_of=datetime.datetime.now(), fsync=False))
+    trial(lambda: lancewood.open(uri, version=1, access=lancewood.Access(fsync=False)).count_rows())
+    trial(
+        lambda: lancewood.open(
+            uri, as_of=datetime.datetime.now(), access=lancewood.Access(fsync=False)
+        )
+    )
     before = trial(lambda: lancewood.exists(uri))
     dropped = trial(lambda: _drop(uri))
     if dropped:
@@ -246,5 +250,5 @@ def _check_writes(uri: str, table: Table, trial: Trial) -> None:
 
 
 def _expect_unchanged(uri: str, table: Table) -> None:
-    again = lancewood.open(uri, fsync=False)
+    again = lancewood.open(uri, access=lancewood.Access(fsync=False))
     expect(again.version == table.version, "a refused append left a version behind")

@@ -57,7 +57,12 @@ class IndexedBranches:
         self.steps = list[str]()
         self._keys = count()
         self._pylance_takes_part = pylance_takes_part
-        lw.create(uri, self._rows(14), stable_row_ids=is_stable, max_rows_per_file=5, fsync=False)
+        lw.create(
+            uri,
+            self._rows(14),
+            layout=lw.Layout(stable_row_ids=is_stable, max_rows_per_file=5),
+            access=lw.Access(fsync=False),
+        )
         for name, parent in PARENTS.items():
             self.ours(parent).branches.create(name)
 
@@ -101,7 +106,7 @@ class IndexedBranches:
         if self._is_theirs():
             lance.write_dataset(data, self.theirs(branch), mode="append", max_rows_per_file=2)
         else:
-            self.ours(branch).append(data, max_rows_per_file=3)
+            self.ours(branch).append(data, layout=lw.Layout(max_rows_per_file=3))
 
     def update(self, branch: str) -> None:
         name = self.random.choice([*_SQL])
@@ -200,7 +205,9 @@ class IndexedBranches:
     # The table
 
     def ours(self, branch: str) -> lw.Table:
-        return lw.open(self.uri, branch=None if branch == MAIN else branch, fsync=False)
+        return lw.open(
+            self.uri, branch=None if branch == MAIN else branch, access=lw.Access(fsync=False)
+        )
 
     def theirs(self, branch: str) -> Any:
         dataset = judged(self.uri)

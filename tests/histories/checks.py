@@ -29,7 +29,7 @@ class Observed:
 
 def observe(uri: str, version: int | None = None) -> Observed:
     """Read a version with both; they must agree on everything, the order of rows included."""
-    ours = lw.open(uri, version=version, fsync=False)
+    ours = lw.open(uri, version=version, access=lw.Access(fsync=False))
     dataset = judged(uri, version=version)
     assert ours.version == dataset.version
     names = [*ours.schema.names, *LINEAGE]
@@ -94,7 +94,7 @@ def _twice(observed: Observed) -> list[int]:
 
 def check_indices(uri: str, state: State) -> None:
     """What both find through indices, and without, is what the rows say."""
-    table, dataset = lw.open(uri, fsync=False), judged(uri)
+    table, dataset = lw.open(uri, access=lw.Access(fsync=False)), judged(uri)
     columns = {each.number: each for each in state.columns}
     for index in table.indices.list():
         column = columns[_number(index.name)]

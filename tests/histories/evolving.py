@@ -125,7 +125,12 @@ class EvolvingBranches:
         # structs that are null are not in files of 2.0, nor fields of them that pylance casts there
         version = self.random.choice(["2.1", "2.2"] if self.shapes else ["2.0", "2.1", "2.2"])
         data = self._data(state, _arrow(state, has_key=self.has_key), state.rows)
-        lw.create(self.uri, data, max_rows_per_file=2, file_version=version, fsync=False)
+        lw.create(
+            self.uri,
+            data,
+            layout=lw.Layout(max_rows_per_file=2, file_version=version),
+            access=lw.Access(fsync=False),
+        )
         self._note(MAIN, state)
         for name in BRANCHES[1:]:
             self.ours(MAIN).branches.create(name)
@@ -506,7 +511,9 @@ class EvolvingBranches:
         return self.states[self.heads[branch]]
 
     def ours(self, branch: str) -> lw.Table:
-        return lw.open(self.uri, branch=None if branch == MAIN else branch, fsync=False)
+        return lw.open(
+            self.uri, branch=None if branch == MAIN else branch, access=lw.Access(fsync=False)
+        )
 
     def theirs(self, branch: str) -> Any:
         dataset = lance.dataset(self.uri)
@@ -648,7 +655,7 @@ class EvolvingRepository(EvolvingBranches):
         """By branch: commits of one step, with the states that they made, and those before."""
         data = self._data(state, _arrow(state, has_key=self.has_key), state.rows)
         with self.repo.transaction(MAIN, "begin") as changes:
-            changes.create_table("t", data, max_rows_per_file=2)
+            changes.create_table("t", data, layout=lw.Layout(max_rows_per_file=2))
         self._note(MAIN, state)
         for name in BRANCHES[1:]:
             self.repo.branches.create(name)

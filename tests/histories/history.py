@@ -127,7 +127,9 @@ class History(RuleBasedStateMachine):
         self.states[observed.version] = found
         if observed.version > before:
             self.kinds[observed.version] = kind
-            self.handles[observed.version] = handle or lw.open(self.uri, fsync=False)
+            self.handles[observed.version] = handle or lw.open(
+                self.uri, access=lw.Access(fsync=False)
+            )
             for old in sorted(self.handles)[:-_MOST_HANDLES]:
                 del self.handles[old]
         assert self.handles[observed.version].version == observed.version
@@ -217,12 +219,14 @@ class History(RuleBasedStateMachine):
     def look_back(self, since: int, until: int) -> None:
         """What is told to have changed between two versions."""
         with self.step(), self.told_unless_gone():
-            check_changes(lw.open(self.uri, fsync=False), since, until, self.states)
+            check_changes(
+                lw.open(self.uri, access=lw.Access(fsync=False)), since, until, self.states
+            )
 
     def compare(self, one: int, other: int) -> None:
         """Which rows differ between two versions, whichever is the earlier."""
         with self.step(), self.told_unless_gone():
-            table = lw.open(self.uri, fsync=False)
+            table = lw.open(self.uri, access=lw.Access(fsync=False))
             check_diff(table, one, other, self.states[one], self.states[other])
 
     @contextmanager

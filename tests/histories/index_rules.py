@@ -49,7 +49,7 @@ class IndexRules(History):
         is_newest = base.version == self.version
         with self.step():
             self._change_indices(base, lambda table: getattr(table.indices, verb)(name))
-            for each in lw.open(self.uri, fsync=False).indices.list():
+            for each in lw.open(self.uri, access=lw.Access(fsync=False)).indices.list():
                 if is_newest and name in (None, each.name):
                     assert each.rows_uncovered == 0, f"{verb} of {each.name} left rows uncovered"
                     assert verb == "extend" or each.segments == 1, f"{each.name} is in pieces"
@@ -78,7 +78,7 @@ class IndexRules(History):
 
     def indices(self, table: lw.Table | None = None) -> list[str]:
         """The names of the indices of a version, or of the newest."""
-        found = lw.open(self.uri, fsync=False) if table is None else table
+        found = lw.open(self.uri, access=lw.Access(fsync=False)) if table is None else table
         return sorted({each.name for each in found.indices})
 
     def _base_of_index(self, by: str, back: int) -> lw.Table:

@@ -68,9 +68,8 @@ class MergedHistory:
         table = lw.create(
             uri,
             self._table([self._row() for _ in range(12)]),
-            max_rows_per_file=5,
-            file_version=version,
-            fsync=False,
+            layout=lw.Layout(max_rows_per_file=5, file_version=version),
+            access=lw.Access(fsync=False),
         )
         self._settle(MAIN, table.version)
         for name, parent in (("one", MAIN), ("two", random.choice([MAIN, "one"]))):
@@ -118,7 +117,7 @@ class MergedHistory:
         if self._is_theirs(branch, f"append {data.to_pylist()}"):
             lance.write_dataset(data, self.theirs(branch), mode="append", max_rows_per_file=2)
         else:
-            self.ours(branch).append(data, max_rows_per_file=3)
+            self.ours(branch).append(data, layout=lw.Layout(max_rows_per_file=3))
         self._settle(branch)
 
     def update(self, branch: str) -> None:
@@ -312,7 +311,9 @@ class MergedHistory:
     # The table
 
     def ours(self, branch: str) -> lw.Table:
-        return lw.open(self.uri, branch=None if branch == MAIN else branch, fsync=False)
+        return lw.open(
+            self.uri, branch=None if branch == MAIN else branch, access=lw.Access(fsync=False)
+        )
 
     def theirs(self, branch: str) -> Any:
         dataset = lance.dataset(self.uri)

@@ -47,7 +47,12 @@ class MovingKeys:
         self.done: Counter[str] = Counter()
         self.steps = list[str]()
         self._values = count(1)
-        main = lw.create(uri, self._rows(*range(8)), max_rows_per_file=3, fsync=False)
+        main = lw.create(
+            uri,
+            self._rows(*range(8)),
+            layout=lw.Layout(max_rows_per_file=3),
+            access=lw.Access(fsync=False),
+        )
         main.branches.create(BRANCH)
 
     def run(self, steps: int) -> None:
@@ -108,7 +113,9 @@ class MovingKeys:
         assert kept <= found.keys(), f"rows are lost: {kept - found.keys()}"
 
     def _table(self, branch: str) -> lw.Table:
-        return lw.open(self.uri, branch=None if branch == MAIN else branch, fsync=False)
+        return lw.open(
+            self.uri, branch=None if branch == MAIN else branch, access=lw.Access(fsync=False)
+        )
 
     def _some(self, table: lw.Table) -> str:
         where = f"k = {self.random.choice([*_keys(table).values()])}"

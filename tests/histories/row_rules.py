@@ -47,7 +47,9 @@ class RowRules(History):
                     lambda dataset: by_pylance.append(dataset, data, per_file),
                 )
                 return
-            after = self.attempt(base, lambda table: table.append(data, max_rows_per_file=per_file))
+            after = self.attempt(
+                base, lambda table: table.append(data, layout=lw.Layout(max_rows_per_file=per_file))
+            )
             if after is None:
                 self.nothing("append")
                 return

@@ -48,10 +48,12 @@ class TableRules(History):
                 lw.create(
                     self.uri,
                     data,
-                    stable_row_ids=is_stable,
-                    file_version=file_version,
-                    max_rows_per_file=per_file,
-                    fsync=False,
+                    layout=lw.Layout(
+                        stable_row_ids=is_stable,
+                        file_version=file_version,
+                        max_rows_per_file=per_file,
+                    ),
+                    access=lw.Access(fsync=False),
                 )
             else:
                 lance.write_dataset(
@@ -76,7 +78,8 @@ class TableRules(History):
                 by_pylance.overwrite(self.uri, data, 4)
             else:
                 after = self.attempt(
-                    self.base(by, back), lambda table: table.overwrite(data, max_rows_per_file=4)
+                    self.base(by, back),
+                    lambda table: table.overwrite(data, layout=lw.Layout(max_rows_per_file=4)),
                 )
                 if after is None:
                     self.nothing("overwrite")
@@ -112,7 +115,9 @@ class TableRules(History):
                 keep = 1
             else:
                 self.base(by, 0).cleanup(keep_versions=keep, in_flight=timedelta(0))
-            left = {each.version for each in lw.open(self.uri, fsync=False).versions()}
+            left = {
+                each.version for each in lw.open(self.uri, access=lw.Access(fsync=False)).versions()
+            }
             assert left == set(sorted(self.states)[-keep:])
             self.states = {version: self.states[version] for version in left}
             self.handles = {self.version: self.handles[self.version]}

@@ -53,7 +53,7 @@ def test_nulls_that_were_overwritten_are_not_found_by_zones_and_filters(
     uri: str, stable: bool, kind: str
 ) -> None:
     """pylance believes any segment that says where nulls are."""
-    table = lw.create(uri, WITH_NULLS, max_rows_per_file=4, stable_row_ids=stable)
+    table = lw.create(uri, WITH_NULLS, layout=lw.Layout(max_rows_per_file=4, stable_row_ids=stable))
     table = table.indices.create("s", kind)
     table = table.update({"s": "'new'"}, "k = 1", rewrite="columns").indices.extend()
     assert found_by_all(uri, "s IS NULL") == [4]
@@ -66,7 +66,7 @@ def test_nulls_that_were_overwritten_are_not_found_by_zones_and_filters(
 
 
 def test_zones_that_pylance_merged_with_old_ones_are_left_alone(uri: str) -> None:
-    lw.create(uri, WITH_NULLS, max_rows_per_file=4)
+    lw.create(uri, WITH_NULLS, layout=lw.Layout(max_rows_per_file=4))
     lance.dataset(uri).create_scalar_index("s", "ZONEMAP")
     lw.open(uri).update({"s": "'zz'"}, "k = 1", rewrite="columns")
     lance.dataset(uri).optimize.optimize_indices()

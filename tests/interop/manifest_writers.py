@@ -29,7 +29,7 @@ def ours(uri: str, times: int, options: Options) -> None:
 
     for number in range(times):
         rows = pa.table({"who": [f"ours-{os.getpid()}"], "n": [number]})
-        answer(lw.open(uri, **options).append(rows).version)
+        answer(lw.open(uri, access=lw.Access(**options)).append(rows).version)
 
 
 def pylance(uri: str, times: int, options: Options) -> None:
@@ -44,7 +44,9 @@ def pylance(uri: str, times: int, options: Options) -> None:
 
 def setting(uri: str, times: int, options: Options) -> None:
     for number in range(times):
-        table = lw.open(uri, **options).set_config({f"{os.getpid()}-{number}": "set"})
+        table = lw.open(uri, access=lw.Access(**options)).set_config(
+            {f"{os.getpid()}-{number}": "set"}
+        )
         answer(table.version)
 
 
@@ -57,7 +59,7 @@ def settings(uri: str, times: int, options: Options, processes: int) -> None:
 
 def mortal(uri: str, options: Options) -> None:
     def write(method: str) -> None:
-        table = lw.open(uri, **options)
+        table = lw.open(uri, access=lw.Access(**options))
         setattr(Root, method, die)
         table.set_config({"writer": method})
 

@@ -46,7 +46,7 @@ ROWS = pa.table(
 
 @pytest.fixture
 def table(uri: str) -> lw.Table:
-    return lw.create(uri, ROWS, max_rows_per_file=25)
+    return lw.create(uri, ROWS, layout=lw.Layout(max_rows_per_file=25))
 
 
 READERS: dict[str, Callable[[Any], pa.Table]] = {
@@ -260,7 +260,7 @@ def scan_threads() -> list[str]:
 def test_closing_a_reader_stops_the_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fanout, "_QUICK_SECONDS", 0.0)
     wide = pa.table({"a": pa.array([os.urandom(200_000) for _ in range(300)], pa.binary())})
-    table = lw.create(tmp_path / "wide.lance", wide, max_rows_per_file=60)
+    table = lw.create(tmp_path / "wide.lance", wide, layout=lw.Layout(max_rows_per_file=60))
     gc.disable()  # what is stopped must not be stopped by the collector
     try:
         reader = table.scan(batch_rows=1).to_reader()

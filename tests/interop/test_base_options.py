@@ -66,11 +66,8 @@ def create(s3_root: str, s3_options: Options, cold_root: str, by: Any) -> lw.Tab
     return lw.create(
         s3_root,
         ROWS,
-        bases=[cold],
-        into="all",
-        max_rows_per_file=10,
-        storage_options=s3_options,
-        base_storage_options=by,
+        layout=lw.Layout(bases=[cold], into="all", max_rows_per_file=10),
+        access=lw.Access(storage_options=s3_options, base_storage_options=by),
     )
 
 
@@ -89,7 +86,7 @@ def test_every_verb_reaches_a_base_path_with_its_own_options(
     again = pickle.loads(pickle.dumps(table))
     assert again.to_arrow() == ROWS
     assert again.take([15, 5])["a"].to_pylist() == [15, 5]
-    table = again.append(ROWS, into="cold")
+    table = again.append(ROWS, layout=lw.Layout(into="cold"))
     table = table.delete("a = 15").update({"s": "'w'"}, "a = 16").add_columns({"c": "a + 1"})
     assert table.count_rows("s = 'w'") == 2
     assert table.scan(in_bases="cold", columns=["a"]).count() == 20 + 40 - 2 - 2
@@ -99,7 +96,7 @@ def test_every_verb_reaches_a_base_path_with_its_own_options(
     expected.remove(15)
     expected.remove(15)
     assert sorted(table.to_arrow()["a"].to_pylist()) == expected
-    opened = lw.open(s3_root, storage_options=s3_options, base_storage_options=by)
+    opened = lw.open(s3_root, access=lw.Access(storage_options=s3_options, base_storage_options=by))
     assert opened.checkout(version=1).to_arrow() == ROWS
     theirs = lance.dataset(
         s3_root, storage_options=s3_options, base_store_params={cold_root: cold_options}
@@ -138,7 +135,7 @@ def test_options_with_the_number_of_a_base_path_are_taken_as_pylance_takes_them(
     both = {**s3_options, **scoped}
     table = create(s3_root, both, cold_root, None)
     assert [each.files[0].base_id for each in table.fragments] == [None, 1, None, 1]
-    assert lw.open(s3_root, storage_options=both).to_arrow() == ROWS
+    assert lw.open(s3_root, access=lw.Access(storage_options=both)).to_arrow() == ROWS
     assert lance.dataset(s3_root, storage_options=both).to_table() == ROWS
     assert table.lance().to_table() == ROWS
     assert table.delete("a = 15").compact().count_rows() == 39
@@ -176,19 +173,28 @@ def test_credentials_of_the_table_do_not_follow_its_manifest_into_another_bucket
             assert opened.take([12])["a"].to_pylist() == [12]
             assert opened.verify(deep=True).ok
             assert opened.lance().to_table().num_rows == 39
-            assert opened.append(ROWS, into="cold").restore(opened.version).count_rows() == 39
+            assert (
+                opened.append(ROWS, layout=lw.Layout(into="cold"))
+                .restore(opened.version)
+                .count_rows()
+                == 39
+            )
 
         wire.play()
-        acts(lw.open(s3_root, storage_options=options))
+        acts(lw.open(s3_root, access=lw.Access(storage_options=options)))
         assert seen_by(wire, other) == {"AKIAENVIRONMENT"}
         assert seen_by(wire, s3_root) == {"AKIAEXAMPLE"}
         for each in wire.requests:
             assert ("x-mine" in each.headers) == (s3_root[5:41] in each.path)
 
         request.getfixturevalue("pages_decoded_here")  # a process has shown that it asks alike
-        for named in ({"allowed_bases": [other]}, {"base_storage_options": {"cold": options}}):
+        ways: tuple[dict[str, Any], ...] = (
+            {"allowed_bases": [other]},
+            {"base_storage_options": {"cold": options}},
+        )
+        for named in ways:
             wire.play()
-            acts(lw.open(s3_root, storage_options=options, **named))
+            acts(lw.open(s3_root, access=lw.Access(storage_options=options, **named)))
             assert seen_by(wire, other) == {"AKIAEXAMPLE"}, "who names the place means it"
 
         wire.play()
@@ -196,7 +202,7 @@ def test_credentials_of_the_table_do_not_follow_its_manifest_into_another_bucket
         assert copy.to_arrow().num_rows == 39
         assert seen_by(wire, s3_root) == {"AKIAEXAMPLE"}, "a clone reads as its source does"
         assert seen_by(wire, other) == {"AKIACOLD"}
-        opened = lw.open(copy.uri, storage_options=cold)
+        opened = lw.open(copy.uri, access=lw.Access(storage_options=cold))
         wire.play()
         assert opened.to_arrow().num_rows == 39
         assert seen_by(wire, s3_root) == {"AKIAENVIRONMENT"}
@@ -214,8 +220,8 @@ def test_a_store_that_refuses_says_where_the_credentials_of_a_base_path_come_fro
         s3_endpoint, lambda each: "refuse" if each.path.startswith(f"/{bucket}") else None
     ) as wire:
         options = {**s3_options, "aws_endpoint": wire.endpoint}
-        opened = lw.open(s3_root, storage_options=options)
-        for act in (opened.to_arrow, lambda: opened.append(ROWS, into="cold")):
+        opened = lw.open(s3_root, access=lw.Access(storage_options=options))
+        for act in (opened.to_arrow, lambda: opened.append(ROWS, layout=lw.Layout(into="cold"))):
             with pytest.raises(lw.StorageError, match="its own in base_storage_options"):
                 act()
 
@@ -226,14 +232,16 @@ def test_without_the_right_options_nothing_of_the_base_path_is_reached(
     table = create(s3_root, s3_options, cold_root, {"cold": cold_options})
     impatient = {**s3_options, "client_max_retries": "0"}
     for wrong in (None, {"cold": impatient}, {"warm": cold_options}):
-        poor = lw.open(s3_root, storage_options=impatient, base_storage_options=wrong)
+        poor = lw.open(
+            s3_root, access=lw.Access(storage_options=impatient, base_storage_options=wrong)
+        )
         assert poor.scan(in_bases=[None]).count() == 20, "the own root needs none of them"
         assert poor.scan(in_bases=[None]).to_arrow().num_rows == 20
         with pytest.raises(lw.LancewoodError):
             poor.to_arrow()
         before = [each.key for each in table._snapshot.location.store.list()]
         with pytest.raises(lw.LancewoodError):
-            poor.append(ROWS, into="cold")
+            poor.append(ROWS, layout=lw.Layout(into="cold"))
         assert [each.key for each in table._snapshot.location.store.list()] == before
 
 
@@ -243,10 +251,8 @@ def test_a_base_path_that_is_set_gets_the_options_of_its_name(
     table = lw.create(
         s3_root,
         ROWS,
-        bases=[lw.BasePath(tmp_path / "cold", name="cold")],
-        into="cold",
-        storage_options=s3_options,
-        base_storage_options={"cold": cold_options},
+        layout=lw.Layout(bases=[lw.BasePath(tmp_path / "cold", name="cold")], into="cold"),
+        access=lw.Access(storage_options=s3_options, base_storage_options={"cold": cold_options}),
     )
     cold = open_store(cold_root, storage_options=cold_options)
     with pytest.raises(lw.InvalidInputError, match="is missing"):
@@ -255,10 +261,12 @@ def test_a_base_path_that_is_set_gets_the_options_of_its_name(
         cold.put(each.name, each.read_bytes())
     table = table.set_base("cold", cold_root)
     assert table.to_arrow() == ROWS
-    table = table.append(ROWS, into="cold").add_base(f"{cold_root}/more", name="more")
+    table = table.append(ROWS, layout=lw.Layout(into="cold")).add_base(
+        f"{cold_root}/more", name="more"
+    )
     assert len([*cold.list()]) == 2
     with pytest.raises(lw.StorageError, match="more"):
-        table.append(ROWS, into="more")
+        table.append(ROWS, layout=lw.Layout(into="more"))
 
 
 def test_deletions_and_blobs_in_a_base_path_are_read_with_its_options(
@@ -268,7 +276,12 @@ def test_deletions_and_blobs_in_a_base_path_are_read_with_its_options(
     blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     schema = pa.schema([pa.field("a", pa.int64()), blob])
     rows = pa.table({"a": [1, 2, 3], "b": [b"one", b"two", b"three"]}, schema=schema)
-    source = lw.create(cold_root, rows, file_version="2.1", storage_options=cold_options)
+    source = lw.create(
+        cold_root,
+        rows,
+        layout=lw.Layout(file_version="2.1"),
+        access=lw.Access(storage_options=cold_options),
+    )
     source = source.delete("a = 2")
     own = StorageOptions(s3_options)
     location = Location(
@@ -279,7 +292,7 @@ def test_deletions_and_blobs_in_a_base_path_are_read_with_its_options(
     assert [each and each.read() for each in table.take_blobs("b", [0, 1])] == [b"one", b"three"]
     assert table.delete("a = 3").count_rows() == 1
     with pytest.raises(lw.InvalidInputError, match="holds the table at"):
-        table.append(rows, into="cold")
+        table.append(rows, layout=lw.Layout(into="cold"))
 
 
 def test_no_option_shows_in_a_manifest_a_text_or_a_log(
@@ -291,7 +304,9 @@ def test_no_option_shows_in_a_manifest_a_text_or_a_log(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     table = create(s3_root, s3_options, cold_root, {"cold": cold_options})
-    table = table.append(ROWS, into="cold").add_base(f"{cold_root}/two", name="two")
+    table = table.append(ROWS, layout=lw.Layout(into="cold")).add_base(
+        f"{cold_root}/two", name="two"
+    )
     texts = io.StringIO()
     print(table, table._snapshot.location, table.scan(in_bases="cold").explain(), file=texts)
     print(table.base_paths, table._snapshot, file=texts)

@@ -58,7 +58,7 @@ def test_line_57_files_that_pylance_put_into_bases_are_found(
     assert table.to_arrow() == ROWS
     assert table.scan(in_bases="cold").to_arrow() == ROWS.slice(10, 10)
     assert table.scan(in_bases=warm).to_arrow() == ROWS.slice(20, 10)
-    table.append(MORE, into=["cold", "warm"], max_rows_per_file=10)
+    table.append(MORE, layout=lw.Layout(into=["cold", "warm"], max_rows_per_file=10))
     assert file_root_ids(uri)[4:] == [[1], [2]]
     both_read(uri, BOTH)
     assert len(names(cold / "data" if root else cold)) == 2
@@ -77,7 +77,7 @@ def test_line_57_files_that_we_put_into_bases_are_found_by_pylance(
     uri: str, tmp_path: Path, root: bool, name: str
 ) -> None:
     cold = lw.BasePath(tmp_path / name, name="cold", is_dataset_root=root)
-    table = lw.create(uri, ROWS, bases=[cold], into="all", max_rows_per_file=10)
+    table = lw.create(uri, ROWS, layout=lw.Layout(bases=[cold], into="all", max_rows_per_file=10))
     assert file_root_ids(uri) == [[None], [1], [None], [1]]
     both_read(uri, ROWS)
     assert lance.dataset(uri).base_paths()[1].path == str(tmp_path / name)
@@ -98,7 +98,7 @@ def test_line_57_files_that_we_put_into_bases_are_found_by_pylance(
 
 def test_what_we_declare_pylance_knows_and_the_reverse(uri: str, tmp_path: Path) -> None:
     first = lw.BasePath(tmp_path / "one", name="one", is_dataset_root=True)
-    lw.create(uri, ROWS, bases=[first])
+    lw.create(uri, ROWS, layout=lw.Layout(bases=[first]))
     operation: Any = lance.dataset(uri).read_transaction(1).operation
     assert isinstance(operation, lance.LanceOperation.Overwrite)
     lance.dataset(uri).add_bases([lance.DatasetBasePath(str(tmp_path / "two"), name="two")])
@@ -142,7 +142,7 @@ def test_deletions_and_indices_of_a_table_with_bases_stay_in_its_own_root(
     uri: str, tmp_path: Path
 ) -> None:
     cold = lw.BasePath(tmp_path / "cold", name="cold", is_dataset_root=True)
-    lw.create(uri, ROWS, bases=[cold], into="cold", max_rows_per_file=10)
+    lw.create(uri, ROWS, layout=lw.Layout(bases=[cold], into="cold", max_rows_per_file=10))
     lance.dataset(uri).create_scalar_index("s", "BITMAP")
     table = lw.open(uri).delete("a IN (1, 11)").update({"s": "'w'"}, "a = 25")
     assert names(tmp_path / "cold") == ["data"]
@@ -170,9 +170,9 @@ def test_blobs_in_a_base_path_are_read_in_both_layouts(
     table = lw.create(
         f"{uri}.old",
         rows,
-        file_version="2.1",
-        bases=[lw.BasePath(tmp_path / "c2", is_dataset_root=root)],
-        into=1,
+        layout=lw.Layout(
+            file_version="2.1", bases=[lw.BasePath(tmp_path / "c2", is_dataset_root=root)], into=1
+        ),
     )
     assert [each and each.read() for each in table.take_blobs("b", [0, 1, 2])] == values
     dataset = table.lance()
@@ -205,7 +205,11 @@ def test_hot_and_cold_storage_as_the_specification_draws_it(tmp_path: Path) -> N
     hot, cold = tmp_path / "hot-bucket" / "dataset", tmp_path / "cold-bucket" / "dataset-archive"
     uri = str(hot)
     archive = lw.BasePath(cold, name="archive", is_dataset_root=True)
-    table = lw.create(uri, ROWS.slice(0, 30), bases=[archive], into="archive", max_rows_per_file=10)
+    table = lw.create(
+        uri,
+        ROWS.slice(0, 30),
+        layout=lw.Layout(bases=[archive], into="archive", max_rows_per_file=10),
+    )
     table.append(ROWS.slice(30))
     as_in_the_specification(uri, [hot])
     assert file_root_ids(uri) == [[1], [1], [1], [0]]
@@ -231,9 +235,9 @@ def test_three_regions_as_the_specification_draws_them(tmp_path: Path) -> None:
     others = [
         lw.BasePath(each, name=each.parent.name, is_dataset_root=True) for each in regions[1:]
     ]
-    table = lw.create(uri, ROWS.schema, bases=others)
+    table = lw.create(uri, ROWS.schema, layout=lw.Layout(bases=others))
     for at, base in enumerate([None, "eu-west", "ap-south"]):
-        table = table.append(ROWS.slice(at * 10, 10), into=[base])
+        table = table.append(ROWS.slice(at * 10, 10), layout=lw.Layout(into=[base]))
     as_in_the_specification(uri, regions)
     assert file_root_ids(uri) == [[0], [1], [2]]
     both_read(uri, ROWS.slice(0, 30))
@@ -272,7 +276,7 @@ def test_a_relative_base_path_of_pylance_is_read_from_the_working_directory(
 def with_files_elsewhere(uri: str, tmp_path: Path) -> lw.Table:
     """Half of the rows are in a base path that was copied, not moved: both places would read."""
     cold = lw.BasePath(tmp_path / "cold", name="cold", is_dataset_root=True)
-    table = lw.create(uri, ROWS, bases=[cold], into="all", max_rows_per_file=10)
+    table = lw.create(uri, ROWS, layout=lw.Layout(bases=[cold], into="all", max_rows_per_file=10))
     shutil.copytree(tmp_path / "cold", tmp_path / "new")
     return table
 
@@ -365,26 +369,28 @@ def test_a_clone_of_pylance_follows_its_source_to_another_place(tmp_path: Path) 
     both_read(clone, ROWS.take([n for n in range(40) if n != 7]))
     assert numbers(lance.dataset(clone).to_table(filter="a < 9")) == [0, 1, 2, 3, 4, 5, 6, 8]
     with pytest.raises(lw.InvalidInputError, match="holds the table at"):
-        table.append(MORE, into=0)
-    assert [each.files[0].base_id for each in table.append(MORE, into="all").fragments][-1] is None
+        table.append(MORE, layout=lw.Layout(into=0))
+    assert [
+        each.files[0].base_id for each in table.append(MORE, layout=lw.Layout(into="all")).fragments
+    ][-1] is None
 
 
 def test_a_branch_writes_to_the_homes_of_its_table_but_not_to_other_branches(
     uri: str, tmp_path: Path
 ) -> None:
     cold = lw.BasePath(tmp_path / "cold", name="cold", is_dataset_root=True)
-    lw.create(uri, ROWS, bases=[cold], into="all", max_rows_per_file=20)
+    lw.create(uri, ROWS, layout=lw.Layout(bases=[cold], into="all", max_rows_per_file=20))
     lance.dataset(uri).create_branch("exp")
     lance.dataset(uri).create_branch("exp2", ("exp", None))
     table = lw.open(uri, branch="exp2")
     roots = {each.path: each.id for each in table.base_paths}
     main, parent = roots[uri], roots[f"{uri}/tree/exp"]
-    table = table.append(MORE, into="all", max_rows_per_file=5)
+    table = table.append(MORE, layout=lw.Layout(into="all", max_rows_per_file=5))
     new = [each.files[0].base_id for each in table.fragments][2:]
     assert new == [main, 1, main, 1], "where it writes anyway, and in turn to the base path"
     with pytest.raises(lw.InvalidInputError, match=r"holds the table at .*/tree/exp"):
-        table.append(MORE, into=parent)
-    table = table.append(MORE, into=[None, "cold", uri], max_rows_per_file=7)
+        table.append(MORE, layout=lw.Layout(into=parent))
+    table = table.append(MORE, layout=lw.Layout(into=[None, "cold", uri], max_rows_per_file=7))
     assert [each.files[0].base_id for each in table.fragments][6:] == [None, 1, main]
     assert len(names(Path(uri) / "tree" / "exp2" / "data")) == 1
     shares = {each: table.scan(in_bases=[each]).count() for each in (None, "cold", uri)}

@@ -119,7 +119,9 @@ def test_blobs_are_found_by_row_id_after_deletions(tmp_path: Path, version: str)
 
 @pytest.mark.parametrize("version", OLD)
 def test_pylance_reads_the_blobs_that_we_write(tmp_path: Path, version: str) -> None:
-    table = lw.create(tmp_path, old_table(), file_version=version, max_rows_per_file=3)
+    table = lw.create(
+        tmp_path, old_table(), layout=lw.Layout(file_version=version, max_rows_per_file=3)
+    )
     table = table.append(old_table().slice(2, 4))
     dataset = judged(tmp_path)
     expected = [*VALUES, *VALUES[2:6]]
@@ -165,7 +167,7 @@ def test_columns_of_many_pages_are_read_by_range_and_by_row(tmp_path: Path, vers
 
 
 def test_blobs_of_a_table_in_memory_are_read() -> None:
-    table = lw.create("memory://blobs", old_table(), file_version="2.1")
+    table = lw.create("memory://blobs", old_table(), layout=lw.Layout(file_version="2.1"))
     every = list(range(len(VALUES)))
     assert contents(table.take_blobs("b", every)) == VALUES
     assert table.scan(["z", "b"]).to_arrow().column("b").null_count == 2
@@ -174,7 +176,7 @@ def test_blobs_of_a_table_in_memory_are_read() -> None:
 def test_blobs_are_not_written_into_2_2_files(tmp_path: Path) -> None:
     for table in (old_table(), new_table()):
         with pytest.raises(UnsupportedError, match=r"'b' is a blob.*write version 2\.1"):
-            lw.create(tmp_path / "t", table, file_version="2.2")
+            lw.create(tmp_path / "t", table, layout=lw.Layout(file_version="2.2"))
     assert not (tmp_path / "t").exists()
     written(tmp_path / "t", "2.2")
     with pytest.raises(UnsupportedError, match="'b' is a blob"):
@@ -212,7 +214,7 @@ def test_blobs_that_stayed_where_they_were_are_read(tmp_path: Path) -> None:
         assert [None if each is None else each.size() for each in table.take_blobs("b", every)] == [
             *(10, 3, 3, None)
         ]
-    closed = lw.open(tmp_path / "absolute", allowed_bases=[])
+    closed = lw.open(tmp_path / "absolute", access=lw.Access(allowed_bases=[]))
     with pytest.raises(InvalidInputError, match="allowed bases"):
         closed.take_blobs("b", [0])
     assert contents(closed.take_blobs("b", [2])) == [b"own"]
@@ -325,7 +327,7 @@ def test_a_blob_inside_another_column_is_refused_by_name(tmp_path: Path) -> None
     schema = pa.schema([("s", kind)])
     table = pa.table([pa.array([{"k": 1, "b": b"x"}], kind)], schema=schema)
     with pytest.raises(UnsupportedError, match=r"'s\.b' is a blob inside another column"):
-        lw.create(tmp_path / "ours", table, file_version="2.1")
+        lw.create(tmp_path / "ours", table, layout=lw.Layout(file_version="2.1"))
     lance.write_dataset(table, tmp_path / "theirs", data_storage_version="2.1")
     found = lw.open(tmp_path / "theirs")
     with pytest.raises(UnsupportedError, match=r"'s\.b' is a blob inside another column"):

@@ -278,7 +278,7 @@ def test_blobs_that_we_write_on_a_branch_are_read_by_pylance(tmp_path: Path) -> 
 
 def test_blobs_of_an_overwritten_branch_are_read_by_pylance(tmp_path: Path) -> None:
     root = tmp_path / "b.lance"
-    table = lw.create(root, rows(0, 5), file_version="2.1").branches.create("exp")
+    table = lw.create(root, rows(0, 5), layout=lw.Layout(file_version="2.1")).branches.create("exp")
     table = table.overwrite(blob_rows("2.1"))
     theirs = lance.dataset(str(root)).checkout_version(("exp", None))
     assert their_blobs(theirs, [0, 2]) == [VALUES[0], VALUES[2]]
@@ -409,20 +409,24 @@ def test_a_branch_in_a_bucket_is_a_branch_like_any_other(
     s3_root: str, s3_options: dict[str, str]
 ) -> None:
     uri = f"{s3_root}/t@home.lance"
-    lw.create(uri, rows(0, 10), storage_options=s3_options).branches.create("exp")
-    table = lw.open(f"{uri}@exp", storage_options=s3_options).append(rows(10, 15)).delete("k = 3")
+    lw.create(uri, rows(0, 10), access=lw.Access(storage_options=s3_options)).branches.create("exp")
+    table = (
+        lw.open(f"{uri}@exp", access=lw.Access(storage_options=s3_options))
+        .append(rows(10, 15))
+        .delete("k = 3")
+    )
     assert (table.branch, table.uri) == ("exp", f"{uri}/tree/exp")
     assert [file.base_id for each in table.fragments for file in each.files] == [0, 0]
     theirs = table.lance()
     theirs.validate()
     assert theirs.to_table() == table.to_arrow()
     theirs.insert(rows(20, 25))
-    assert lw.open(f"{uri}@exp", storage_options=s3_options).count_rows() == 19
-    assert lw.exists(f"{uri}@exp:3", storage_options=s3_options)
-    assert not lw.exists(f"{uri}@exp:9", storage_options=s3_options)
-    assert lw.open(uri, storage_options=s3_options).count_rows() == 10
+    assert lw.open(f"{uri}@exp", access=lw.Access(storage_options=s3_options)).count_rows() == 19
+    assert lw.exists(f"{uri}@exp:3", access=lw.Access(storage_options=s3_options))
+    assert not lw.exists(f"{uri}@exp:9", access=lw.Access(storage_options=s3_options))
+    assert lw.open(uri, access=lw.Access(storage_options=s3_options)).count_rows() == 10
     table.latest().tags.create("good")
-    assert lw.open(f"{uri}@good", storage_options=s3_options).branch == "exp"
+    assert lw.open(f"{uri}@good", access=lw.Access(storage_options=s3_options)).branch == "exp"
 
 
 def test_a_branch_of_a_main_with_old_names_has_its_history_too(tmp_path: Path) -> None:

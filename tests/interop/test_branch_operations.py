@@ -79,7 +79,9 @@ def replaced(table: lw.Table) -> lw.Table:
 
 
 def written_apart(table: lw.Table) -> lw.Table:
-    fragments = table.write_fragments(with_added(rows(500, 520)), max_rows_per_file=8)
+    fragments = table.write_fragments(
+        with_added(rows(500, 520)), layout=lw.Layout(max_rows_per_file=8)
+    )
     return table.commit(table.transaction(Append(fragments)))
 
 
@@ -88,7 +90,9 @@ def in_order(table: lw.Table) -> pa.RecordBatchReader:
 
 
 CASES: dict[str, Callable[[lw.Table], lw.Table]] = {
-    "append": lambda t: t.append(with_added(rows(400, 450)), max_rows_per_file=20),
+    "append": lambda t: t.append(
+        with_added(rows(400, 450)), layout=lw.Layout(max_rows_per_file=20)
+    ),
     "overwrite": lambda t: t.overwrite(rows(0, 50)),
     "settings": settings,
     "delete twice": lambda t: t.delete(SOME).delete("k % 60 = 4"),

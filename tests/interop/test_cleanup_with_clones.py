@@ -72,7 +72,7 @@ class World:
         self.kept[uri, number] = read(uri, number)
 
     def _history(self) -> None:
-        table = lw.create(self.main, rows(0, 100), max_rows_per_file=50)
+        table = lw.create(self.main, rows(0, 100), layout=lw.Layout(max_rows_per_file=50))
         lance.dataset(self.main).create_scalar_index("k", "BTREE")
         table = table.latest().delete("k IN (3, 70)")
         table = table.update({"s": "'x'"}, "k < 10", rewrite="columns")

@@ -41,7 +41,7 @@ def rows(start: int, stop: int) -> pa.Table:
 def source(tmp_path: Path) -> str:
     """Two fragments with deleted rows, a column in a file of its own, an index, settings."""
     uri = str(tmp_path / "source")
-    table = lw.create(uri, rows(0, 100), max_rows_per_file=50)
+    table = lw.create(uri, rows(0, 100), layout=lw.Layout(max_rows_per_file=50))
     table.delete("k IN (3, 70)").add_columns({"d": "k * 2"})
     lance.dataset(uri).create_scalar_index("k", "BTREE")
     lw.open(uri).set_config({"colour": "green"})
@@ -380,7 +380,9 @@ def test_tables_are_cloned_from_a_disk_to_a_bucket_and_back(
     tmp_path: Path, source: str, s3_root: str, s3_options: dict[str, str], deep_one: bool
 ) -> None:
     expected = lw.open(source).to_arrow()
-    there = lw.open(source).clone(f"{s3_root}/there", deep=deep_one, storage_options=s3_options)
+    there = lw.open(source).clone(
+        f"{s3_root}/there", deep=deep_one, access=lw.Access(storage_options=s3_options)
+    )
     assert there.to_arrow() == expected
     back = there.clone(tmp_path / "back", deep=deep_one)
     assert back.to_arrow() == expected
@@ -390,6 +392,6 @@ def test_tables_are_cloned_from_a_disk_to_a_bucket_and_back(
     beside = there.clone(f"{s3_root}/beside", deep=True)
     assert beside.to_arrow() == expected
     if not deep_one:
-        found = lw.open(f"{s3_root}/there", storage_options=s3_options).detach()
+        found = lw.open(f"{s3_root}/there", access=lw.Access(storage_options=s3_options)).detach()
         shutil.rmtree(source)
         assert lance.dataset(found.uri, storage_options=s3_options).to_table() == expected

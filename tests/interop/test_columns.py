@@ -56,7 +56,7 @@ def test_line_15_nested_data_both_ways(uri: str, tmp_path: Path, file_version: s
     assert lw.open(uri).to_arrow() == NESTED
     assert lw.open(uri).scan(["v", "b"]).to_arrow() == NESTED.select(["v", "b"])
     ours = str(tmp_path / "ours.lance")
-    lw.create(ours, NESTED, file_version=file_version)
+    lw.create(ours, NESTED, layout=lw.Layout(file_version=file_version))
     dataset = judged(ours)
     assert dataset.to_table() == NESTED
     assert dataset.to_table(columns=["b.d", "id"], filter="b.d > 7").num_rows == 1
@@ -64,7 +64,7 @@ def test_line_15_nested_data_both_ways(uri: str, tmp_path: Path, file_version: s
 
 @pytest.mark.parametrize("file_version", VERSIONS)
 def test_a_nested_field_is_projected_by_its_path(uri: str, file_version: str) -> None:
-    lw.create(uri, NESTED, file_version=file_version)
+    lw.create(uri, NESTED, layout=lw.Layout(file_version=file_version))
     got = lw.open(uri).scan(["b.e.f", "b.d", "id"]).to_arrow()
     assert got.column("b").to_pylist() == [
         {"d": 7, "e": {"f": "x"}},
@@ -75,7 +75,7 @@ def test_a_nested_field_is_projected_by_its_path(uri: str, file_version: str) ->
 
 
 def test_line_16_parents_listed_without_a_column_are_skipped(uri: str) -> None:
-    lw.create(uri, NESTED, file_version="2.1")
+    lw.create(uri, NESTED, layout=lw.Layout(file_version="2.1"))
     ids = {each.id: each for each in newest_manifest(uri).fields}
 
     def like_older_writers(message: table_pb2.Manifest) -> None:
@@ -152,7 +152,7 @@ def test_line_22_a_struct_split_over_two_files_is_assembled(
 ) -> None:
     both = pa.struct([("x", pa.int64()), ("y", pa.string())])
     rows = pa.table({"p": pa.array([{"x": 1, "y": "a"}, {"x": 2, "y": None}, None], both)})
-    lw.create(uri, rows, file_version=file_version)
+    lw.create(uri, rows, layout=lw.Layout(file_version=file_version))
     fields = {each.name: each.id for each in newest_manifest(uri).fields}
     files = []
     for name in ("x", "y"):
@@ -165,7 +165,9 @@ def test_line_22_a_struct_split_over_two_files_is_assembled(
                 )
             }
         )
-        (fragment,) = lw.create(str(tmp_path / name), only, file_version=file_version).fragments
+        (fragment,) = lw.create(
+            str(tmp_path / name), only, layout=lw.Layout(file_version=file_version)
+        ).fragments
         old = fragment.files[0]
         (tmp_path / name / "data" / old.path).rename(Path(uri) / "data" / old.path)
         files.append(
@@ -220,7 +222,7 @@ def test_line_22_a_list_that_pylance_cast_beside_deleted_rows_is_assembled(
     cells = pa.array([points(each, field.type) for each in range(40)], field.type)
     schema = pa.schema([pa.field("id", pa.int64()), field])
     rows = pa.table([pa.array(range(40)), cells], schema=schema)
-    table = lw.create(uri, rows, file_version=file_version, max_rows_per_file=15)
+    table = lw.create(uri, rows, layout=lw.Layout(file_version=file_version, max_rows_per_file=15))
     table.delete("id in (2, 9, 39) or id between 15 and 20")
     lance.dataset(uri).alter_columns({"path": path, "data_type": pa.int32()})
     table = lw.open(uri)

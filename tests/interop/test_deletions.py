@@ -68,7 +68,7 @@ def test_line_29_deletions_by_pylance_of_either_kind_are_read(
 def test_line_30_rows_that_we_delete_are_gone_for_pylance_which_deletes_more(
     uri: str, count: int, stable: bool
 ) -> None:
-    table = lw.create(uri, rows(ROWS), stable_row_ids=stable)
+    table = lw.create(uri, rows(ROWS), layout=lw.Layout(stable_row_ids=stable))
     table.delete(f"a % 4 = 1 and a < {4 * count}")
     (file,) = deletion_files(uri)
     assert file.suffix == (".bin" if count >= 5_000 else ".arrow")
@@ -145,7 +145,7 @@ def test_line_30_every_form_of_deletion_file_is_read_and_deleted_on_by_both(
 def test_line_31_a_fragment_that_we_delete_whole_is_gone_and_its_id_is_not_used_again(
     uri: str,
 ) -> None:
-    table = lw.create(uri, rows(300), max_rows_per_file=100)
+    table = lw.create(uri, rows(300), layout=lw.Layout(max_rows_per_file=100))
     mark = table._snapshot.manifest.max_fragment_id
     after = table.delete("a >= 150")
     assert [each.fragment_id for each in lance.dataset(uri).get_fragments()] == [0, 1]
@@ -179,7 +179,7 @@ def test_line_32_a_signed_or_misnamed_column_is_read_but_never_written(uri: str)
 
 
 def test_pylance_decodes_our_delete_with_its_condition(uri: str) -> None:
-    lw.create(uri, rows(100), max_rows_per_file=50).delete("a < 60")
+    lw.create(uri, rows(100), layout=lw.Layout(max_rows_per_file=50)).delete("a < 60")
     operation = lance.dataset(uri).read_transaction(2).operation
     assert isinstance(operation, lance.LanceOperation.Delete)
     assert operation.predicate == "a < 60"
@@ -189,7 +189,7 @@ def test_pylance_decodes_our_delete_with_its_condition(uri: str) -> None:
 
 @pytest.mark.parametrize("kind", ["BTREE", "BITMAP"])
 def test_an_index_of_pylance_answers_right_after_our_delete(uri: str, kind: str) -> None:
-    lw.create(uri, rows(1000), max_rows_per_file=300)
+    lw.create(uri, rows(1000), layout=lw.Layout(max_rows_per_file=300))
     lance.dataset(uri).create_scalar_index("a", kind)
     lw.open(uri).delete("a % 3 = 0")
     for where in ("a = 3", "a = 4", "a > 900", "a in (5, 6, 7)"):

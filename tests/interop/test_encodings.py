@@ -51,7 +51,7 @@ def test_zstd_shrinks_our_files_as_it_does_pylance_s(tmp_path: Path, version: st
     sizes = {}
     for name, metadata in (("plain", {COMPRESSION: "none"}), ("zstd", {COMPRESSION: "zstd"})):
         table = texts(metadata)
-        ours = lw.create(tmp_path / "ours" / name, table, file_version=version)
+        ours = lw.create(tmp_path / "ours" / name, table, layout=lw.Layout(file_version=version))
         lance.write_dataset(table, tmp_path / "theirs" / name, data_storage_version=version)
         assert ours.schema.field("c").metadata == table.schema.field("c").metadata
         assert data_file(tmp_path / "ours" / name).metadata().schema.field("c").metadata == (
@@ -71,7 +71,7 @@ def test_a_higher_level_makes_smaller_files(tmp_path: Path) -> None:
         numbers = np.random.default_rng(0).integers(0, 1000, 50_000)
         field = pa.field("c", pa.int64(), metadata={COMPRESSION: "zstd", LEVEL: level})
         table = pa.table([numbers], schema=pa.schema([field]))
-        lw.create(tmp_path / level, table, file_version="2.1")
+        lw.create(tmp_path / level, table, layout=lw.Layout(file_version="2.1"))
         assert lance.dataset(tmp_path / level).to_table().equals(table)
         sizes.append(stored_bytes(tmp_path / level))
     assert sizes[1] < sizes[0]
@@ -83,7 +83,7 @@ def test_every_codec_that_is_allowed_is_read_by_both(
     tmp_path: Path, codec: str, version: str
 ) -> None:
     table = texts({COMPRESSION: codec})
-    ours = lw.create(tmp_path, table, file_version=version)
+    ours = lw.create(tmp_path, table, layout=lw.Layout(file_version=version))
     assert ours.to_arrow().equals(table)
     assert lance.dataset(tmp_path).to_table().equals(table)
 
@@ -105,7 +105,7 @@ def test_both_structural_encodings_are_read_by_both(
     tmp_path: Path, kind: pa.DataType, value: Any, structure: str, version: str
 ) -> None:
     table = column(kind, {STRUCTURAL: structure}, *[value] * 300)
-    ours = lw.create(tmp_path, table, file_version=version)
+    ours = lw.create(tmp_path, table, layout=lw.Layout(file_version=version))
     assert ours.to_arrow().equals(table)
     assert lance.dataset(tmp_path).to_table().equals(table)
 
@@ -114,7 +114,7 @@ def test_full_zip_changes_the_file(tmp_path: Path) -> None:
     sizes = set()
     for structure in ("miniblock", "fullzip"):
         table = column(pa.bool_(), {STRUCTURAL: structure}, *[True, False] * 4_000)
-        lw.create(tmp_path / structure, table, file_version="2.1")
+        lw.create(tmp_path / structure, table, layout=lw.Layout(file_version="2.1"))
         sizes.add(stored_bytes(tmp_path / structure) // 1000)
     assert len(sizes) == 2
 
@@ -122,7 +122,7 @@ def test_full_zip_changes_the_file(tmp_path: Path) -> None:
 def test_the_example_of_the_specification_is_accepted(tmp_path: Path) -> None:
     table = texts({COMPRESSION: "zstd", LEVEL: "3", STRUCTURAL: "miniblock", PACKED: "true"})
     for version in ALL:
-        ours = lw.create(tmp_path / version, table, file_version=version)
+        ours = lw.create(tmp_path / version, table, layout=lw.Layout(file_version=version))
         assert ours.to_arrow().equals(table)
         assert lance.dataset(tmp_path / version).to_table().equals(table)
 
@@ -148,10 +148,10 @@ def test_a_packed_struct_is_one_column_and_read_by_both(
     table = column(kind, {PACKED: "true"}, *[value] * 10)
     if version not in versions:
         with pytest.raises(UnsupportedError, match=rf"packed struct of a {version} file"):
-            lw.create(tmp_path / "t", table, file_version=version)
+            lw.create(tmp_path / "t", table, layout=lw.Layout(file_version=version))
         assert not (tmp_path / "t").exists()
         return
-    ours = lw.create(tmp_path / "t", table, file_version=version)
+    ours = lw.create(tmp_path / "t", table, layout=lw.Layout(file_version=version))
     assert len(data_file(tmp_path / "t").file_statistics().columns) == 3
     (file,) = ours.fragments[0].files
     assert len(file.fields) == 3
@@ -175,7 +175,7 @@ def test_packed_structs_inside_lists_and_structs_are_read_by_both(
         [(pa.struct([inner, ("t", pa.int8())]), {"s": pair, "t": 1}), (pa.list_(item), [pair] * 2)]
     ):
         table = column(kind, {}, *[value] * 10)
-        ours = lw.create(tmp_path / str(number), table, file_version=version)
+        ours = lw.create(tmp_path / str(number), table, layout=lw.Layout(file_version=version))
         assert ours.to_arrow().equals(table)
         assert lance.dataset(tmp_path / str(number)).to_table().equals(table)
 
@@ -184,14 +184,14 @@ def test_packed_structs_inside_lists_and_structs_are_read_by_both(
 def test_null_children_of_a_packed_struct_are_refused(tmp_path: Path, version: str) -> None:
     table = column(PAIR, {PACKED: "true"}, {"x": 1, "y": 2.0}, {"x": None, "y": 2.0})
     with pytest.raises(InvalidInputError, match=r"'c' is packed, but 1 values of its child 'x'"):
-        lw.create(tmp_path / "t", table, file_version=version)
+        lw.create(tmp_path / "t", table, layout=lw.Layout(file_version=version))
     assert not list(tmp_path.rglob("*.lance"))
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 def test_null_packed_structs_are_read_by_both(tmp_path: Path, version: str) -> None:
     table = column(PAIR, {PACKED: "true"}, {"x": 1, "y": 2.0}, None, {"x": 3, "y": 4.0})
-    ours = lw.create(tmp_path, table, file_version=version)
+    ours = lw.create(tmp_path, table, layout=lw.Layout(file_version=version))
     assert ours.to_arrow().equals(table)
     assert lance.dataset(tmp_path).to_table().equals(table)
 
@@ -237,7 +237,7 @@ def test_a_wrong_value_is_told_before_anything_is_written(
     kind, metadata, why = WRONG[name]
     table = column(kind, metadata, None)
     with pytest.raises((InvalidInputError, UnsupportedError), match=why):
-        lw.create(tmp_path / "t", table, file_version=version)
+        lw.create(tmp_path / "t", table, layout=lw.Layout(file_version=version))
     assert not (tmp_path / "t").exists()
 
 
@@ -250,7 +250,9 @@ def test_what_2_0_files_would_misread_is_refused(tmp_path: Path) -> None:
         ({BLOB: "false"}, BYTES, "leave the key out"),
     ):
         with pytest.raises(InvalidInputError, match=why):
-            lw.create(tmp_path / "t", column(kind, metadata, None), file_version="2.0")
+            lw.create(
+                tmp_path / "t", column(kind, metadata, None), layout=lw.Layout(file_version="2.0")
+            )
     assert not (tmp_path / "t").exists()
 
 

@@ -46,8 +46,7 @@ def create(uri: str, file_version: str = "2.2", *, stable_row_ids: bool = True) 
     table = lw.create(
         uri,
         rows(0, 10, with_nulls=with_nulls),
-        file_version=file_version,
-        stable_row_ids=stable_row_ids,
+        layout=lw.Layout(file_version=file_version, stable_row_ids=stable_row_ids),
     )
     table = table.append(rows(10, 10, with_nulls=with_nulls))
     return table.append(rows(20, 5, with_nulls=with_nulls)).delete("k in (0, 5, 24)")

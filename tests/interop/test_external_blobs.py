@@ -215,7 +215,9 @@ def test_a_deep_check_tells_of_base_ids_and_files_that_are_not_there(tmp_path: P
     ((fragment, text),) = found()
     assert fragment == 2
     assert "outside.bin" in text
-    assert lw.open(uri, allowed_bases=[str(there)]).verify(deep=True).ok, "it may not be looked for"
+    assert lw.open(uri, access=lw.Access(allowed_bases=[str(there)])).verify(deep=True).ok, (
+        "it may not be looked for"
+    )
     (tmp_path / "outside.bin").write_bytes(b"outside")
     edit_manifest(uri, lambda manifest: manifest.ClearField("base_paths"))
     ((fragment, text),) = [

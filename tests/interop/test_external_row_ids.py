@@ -302,7 +302,7 @@ def test_a_field_of_no_known_type_is_named(tmp_path: Path) -> None:
 
 
 def test_a_sequence_of_ours_stays_in_the_manifest(tmp_path: Path) -> None:
-    table = lw.create(tmp_path, pa.table({"a": range(5)}), stable_row_ids=True)
+    table = lw.create(tmp_path, pa.table({"a": range(5)}), layout=lw.Layout(stable_row_ids=True))
     with pytest.raises(InvalidInputError, match="is not known"):
         table.set_config({"lance.row_lineage.spill": "true"})
     assert newest_manifest(tmp_path).fragments[0].message.HasField("inline_row_ids")

@@ -189,7 +189,7 @@ def test_two_changes_of_one_column_conflict_and_of_two_columns_both_hold(tmp_pat
 
 def test_an_encoding_that_is_set_later_shrinks_the_next_file(tmp_path: Path) -> None:
     rows = pa.table({"t": [f"line {n} of the log, much like others" for n in range(20_000)]})
-    table = lw.create(tmp_path, rows, file_version="2.0")
+    table = lw.create(tmp_path, rows, layout=lw.Layout(file_version="2.0"))
     table.set_field_metadata({"t": {"lance-encoding:compression": "zstd"}}).append(rows)
     first, second = (each.files[0].size for each in newest_manifest(tmp_path).fragments)
     assert first is not None

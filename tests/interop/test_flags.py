@@ -176,18 +176,18 @@ def test_base_paths_keep_their_flag(uri: str, tmp_path: Path) -> None:
     manifest = newest_manifest(clone)
     assert manifest.reader_flags & manifest.writer_flags & 16
     assert lance.dataset(clone).count_rows() == 6
-    assert lw.open(clone, allowed_bases=[uri]).count_rows() == 6
-    assert lw.open(clone, allowed_bases=["/"]).to_arrow().num_rows == 6
+    assert lw.open(clone, access=lw.Access(allowed_bases=[uri])).count_rows() == 6
+    assert lw.open(clone, access=lw.Access(allowed_bases=["/"])).to_arrow().num_rows == 6
     inside = tmp_path / "allowed"
     inside.mkdir()
     (inside / "link").symlink_to(uri)
     for allowed in ([str(tmp_path / "elsewhere")], [], [str(inside)]):
         with pytest.raises(lw.InvalidInputError, match="not among the allowed bases"):
-            lw.open(clone, allowed_bases=allowed).to_arrow()
+            lw.open(clone, access=lw.Access(allowed_bases=allowed)).to_arrow()
     wrong: Any
     for wrong in (uri, 7, [7]):
         with pytest.raises(lw.InvalidInputError, match="allowed_bases takes a list"):
-            lw.open(clone, allowed_bases=wrong)
+            lw.open(clone, access=lw.Access(allowed_bases=wrong))
 
 
 @pytest.mark.parametrize("change", ["unknown", "twice"])

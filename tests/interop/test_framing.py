@@ -47,7 +47,7 @@ def test_line_1_we_read_a_first_write_by_pylance(uri: str, file_version: str) ->
 def test_line_2_pylance_reads_a_first_write_by_us(
     uri: str, file_version: str, stable: bool
 ) -> None:
-    lw.create(uri, ROWS, file_version=file_version, stable_row_ids=stable)
+    lw.create(uri, ROWS, layout=lw.Layout(file_version=file_version, stable_row_ids=stable))
     dataset = judged(uri)
     assert dataset.count_rows() == 3
     assert dataset.to_table() == ROWS

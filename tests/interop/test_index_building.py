@@ -67,10 +67,14 @@ def template(
     """A table with every kind of index, and with a first version that is older than them."""
     uri = str(tmp_path_factory.mktemp("built") / "t.lance")
     first = ROWS if request.param == 1 else 3 * PER_FILE
-    table = lw.create(uri, rows(0, first), stable_row_ids=stable, max_rows_per_file=PER_FILE)
+    table = lw.create(
+        uri, rows(0, first), layout=lw.Layout(stable_row_ids=stable, max_rows_per_file=PER_FILE)
+    )
     table = built(table)
     if first < ROWS:
-        table = table.append(rows(first, ROWS), max_rows_per_file=PER_FILE).indices.extend()
+        table = table.append(
+            rows(first, ROWS), layout=lw.Layout(max_rows_per_file=PER_FILE)
+        ).indices.extend()
     assert {each.segments for each in table.indices.list()} == {request.param}
     return uri
 

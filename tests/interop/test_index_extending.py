@@ -24,7 +24,9 @@ def uuids(table: lw.Table) -> set[str]:
 def segments_of_both_halves(where: Path, column: str, kind: str, *, stable: bool) -> lw.Table:
     """A table of eight fragments, six in one segment, and two in another."""
     table = made(where, stable=stable).indices.create(column, kind)
-    return table.append(rows(ROWS, ROWS + 200), max_rows_per_file=PER_FILE).indices.extend()
+    return table.append(
+        rows(ROWS, ROWS + 200), layout=lw.Layout(max_rows_per_file=PER_FILE)
+    ).indices.extend()
 
 
 def matching(table: lw.Table, word: str) -> int:

@@ -45,8 +45,15 @@ def rows(first: int = 0, stop: int = ROWS) -> pa.Table:
     )
 
 
-def made(where: Path | str, *, stable: bool = True, **options: Any) -> lw.Table:
-    return lw.create(where, rows(), stable_row_ids=stable, max_rows_per_file=PER_FILE, **options)
+def made(
+    where: Path | str, *, stable: bool = True, access: lw.Access | None = None, **options: Any
+) -> lw.Table:
+    return lw.create(
+        where,
+        rows(),
+        layout=lw.Layout(stable_row_ids=stable, max_rows_per_file=PER_FILE, **options),
+        access=access,
+    )
 
 
 @pytest.fixture
@@ -343,7 +350,9 @@ def test_plain_values_of_every_type_and_nulls_among_them_are_indexed(
     tmp_path: Path, values: pa.Array, missing: set[str]
 ) -> None:
     table = lw.create(
-        tmp_path / "t", pa.table({"id": range(120), "v": values}), max_rows_per_file=50
+        tmp_path / "t",
+        pa.table({"id": range(120), "v": values}),
+        layout=lw.Layout(max_rows_per_file=50),
     )
     for kind in ("BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER"):
         if kind in missing:

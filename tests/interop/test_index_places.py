@@ -101,11 +101,17 @@ def test_where_files_are_in_other_roots(tmp_path: Path) -> None:
 
 
 def test_where_versions_are_in_a_manifest_store(tmp_path: Path) -> None:
-    live(indexed(made(tmp_path / "t", manifest_store=f"sqlite://{tmp_path}/manifests.db")))
+    live(
+        indexed(
+            made(
+                tmp_path / "t", access=lw.Access(manifest_store=f"sqlite://{tmp_path}/manifests.db")
+            )
+        )
+    )
 
 
 def test_on_s3(s3_root: str, s3_options: dict[str, str]) -> None:
-    table = live(indexed(made(s3_root, storage_options=s3_options)))
+    table = live(indexed(made(s3_root, access=lw.Access(storage_options=s3_options))))
     branch = table.branches.create("exp").append(rows(700, 720)).indices.extend()
     check(branch, covered=ROWS + 69, segments=2)
 
@@ -141,7 +147,7 @@ def test_an_index_follows_its_column_to_a_new_name(tmp_path: Path) -> None:
 def repo(request: pytest.FixtureRequest, tmp_path: Path) -> lw.Repository:
     made = lw.Repository.init(tmp_path / "r")
     with made.transaction("main", "begin") as changes:
-        changes.create_table("photos", rows(), max_rows_per_file=PER_FILE)
+        changes.create_table("photos", rows(), layout=lw.Layout(max_rows_per_file=PER_FILE))
     if request.param:
         made.exclusive(True)
     return made

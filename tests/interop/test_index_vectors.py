@@ -49,7 +49,9 @@ def rows(first: int, stop: int) -> pa.Table:
 
 
 def made(where: Path, *, stable: bool = True) -> lw.Table:
-    return lw.create(where, rows(0, ROWS), stable_row_ids=stable, max_rows_per_file=PER_FILE)
+    return lw.create(
+        where, rows(0, ROWS), layout=lw.Layout(stable_row_ids=stable, max_rows_per_file=PER_FILE)
+    )
 
 
 def recall(table: lw.Table, metric: str = "l2") -> float:
@@ -173,7 +175,7 @@ def test_segments_with_models_of_their_own_are_built_anew_as_one(tmp_path: Path,
 def test_vectors_inside_of_structs_keep_their_model(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = lw.create(tmp_path / "t", nested(0, ROWS), max_rows_per_file=PER_FILE)
+    table = lw.create(tmp_path / "t", nested(0, ROWS), layout=lw.Layout(max_rows_per_file=PER_FILE))
     table = table.indices.create("s.v", kind, partitions=8)
     monkeypatch.setattr(building, "train_model", None)
     table = table.append(nested(ROWS, ROWS + 30)).indices.extend()

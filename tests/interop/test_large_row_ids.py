@@ -39,7 +39,7 @@ class Branch:
     """A branch of ours as pylance sees it, beside what its rows have to be."""
 
     def __init__(self, uri: Path, space: int) -> None:
-        table = lw.create(uri, rows(0, OLD), max_rows_per_file=100)
+        table = lw.create(uri, rows(0, OLD), layout=lw.Layout(max_rows_per_file=100))
         table._snapshot.location.store.put(space_key(max(space - 1, 1)), b"{}")
         table.branches.create("exp")
         self.uri = uri

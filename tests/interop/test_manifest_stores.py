@@ -49,7 +49,7 @@ def test_line_66_what_a_killed_writer_left_is_completed_by_the_next_reader(
 ) -> None:
     uri = str(tmp_path / "t.lance")
     options: dict[str, Any] = {"manifest_store": manifests}
-    lw.create(uri, ROWS, manifest_store=manifests)
+    lw.create(uri, ROWS, access=lw.Access(manifest_store=manifests))
     store = open_manifest_store(manifests)
     with subprocess.Popen(
         [*SCRIPT, "mortal", uri, json.dumps(options)],
@@ -60,7 +60,7 @@ def test_line_66_what_a_killed_writer_left_is_completed_by_the_next_reader(
         assert process.stdin
         assert process.stdout
         for number, step in enumerate(STEPS):
-            newest = lw.open(uri, **options).version
+            newest = lw.open(uri, access=lw.Access(**options)).version
             print(step, file=process.stdin, flush=True)
             assert int(process.stdout.readline()) == signal.SIGKILL
             landed = number > 0
@@ -71,14 +71,16 @@ def test_line_66_what_a_killed_writer_left_is_completed_by_the_next_reader(
             shutil.copytree(uri, copied)
             assert lw.open(copied).version == newest + (number > 1)
             assert lance.dataset(str(copied)).version == newest + (number > 1)
-            found = lw.open(uri, **options)
+            found = lw.open(uri, access=lw.Access(**options))
             assert found.version == newest + landed
             assert found.config.get("writer") == (step if landed else None)
             assert lance.dataset(uri).version == newest + landed
             assert final_name(_latest(store, uri).path.rpartition("/")[2]) is None
             assert found.append(ROWS).version == newest + landed + 1
         process.stdin.close()
-    assert [each.version for each in lw.open(uri, **options).versions()] == [*range(8, 0, -1)]
+    assert [each.version for each in lw.open(uri, access=lw.Access(**options)).versions()] == [
+        *range(8, 0, -1)
+    ]
 
 
 def _latest(store: ManifestStore, uri: str) -> ManifestEntry:
@@ -89,7 +91,7 @@ def _latest(store: ManifestStore, uri: str) -> ManifestEntry:
 
 def test_of_what_four_processes_commit_nothing_is_lost(manifests: str, uri: str) -> None:
     options: dict[str, Any] = {"manifest_store": manifests}
-    table = lw.create(uri, ROWS, manifest_store=manifests)
+    table = lw.create(uri, ROWS, access=lw.Access(manifest_store=manifests))
     made = _finished([_started("settings", uri, 4, options, 4)])
     assert sorted(made) == [*range(2, 2 + 4 * 4)]
     table = table.latest()
@@ -144,7 +146,7 @@ def cloud(s3_root: str, s3_options: dict[str, str], s3_endpoint: str, dynamodb_t
 @pytest.mark.sliced(4)
 @pytest.mark.parametrize("what", ["settings", "rows"])
 def test_line_66_pylance_and_ours_commit_through_one_dynamodb(cloud: Cloud, what: str) -> None:
-    table, times = lw.create(cloud.uri, ROWS, **cloud.ours), 3
+    table, times = lw.create(cloud.uri, ROWS, access=lw.Access(**cloud.ours)), 3
     others = daily(2, of=4)
     running = [_started("settings", cloud.uri, times, cloud.ours, 4)]
     if what == "rows":
@@ -209,7 +211,7 @@ def wire(s3_endpoint: str) -> Iterator[FaultyWire]:
 def test_line_66_what_a_killed_writer_left_in_dynamodb_is_completed_by_both(
     cloud: Cloud, wire: FaultyWire, writer: str, reader: str, step: str
 ) -> None:
-    lw.create(cloud.uri, ROWS, **cloud.ours)
+    lw.create(cloud.uri, ROWS, access=lw.Access(**cloud.ours))
     death = Death(step)
     hurt = {**cloud.options, "aws_endpoint": wire.endpoint, "dynamodb_endpoint": wire.endpoint}
     through = cloud._replace(options=hurt)
@@ -222,14 +224,18 @@ def test_line_66_what_a_killed_writer_left_in_dynamodb_is_completed_by_both(
     landed = step != "_put_first"
     plain = lance.dataset(cloud.uri, storage_options=_without_endpoint(cloud.options))
     assert plain.version == 1 + (step in ("_point_to", "_delete"))
-    found = lw.open(cloud.uri, **cloud.ours) if reader == "ours" else cloud.by_pylance()
+    found = (
+        lw.open(cloud.uri, access=lw.Access(**cloud.ours))
+        if reader == "ours"
+        else cloud.by_pylance()
+    )
     assert found.version == 1 + landed
     plain = lance.dataset(cloud.uri, storage_options=_without_endpoint(cloud.options))
     assert plain.version == 1 + landed
     assert _entry(cloud, 1 + landed).path.endswith(".manifest")
-    assert lw.open(cloud.uri, **cloud.ours).append(ROWS).version == 2 + landed
+    assert lw.open(cloud.uri, access=lw.Access(**cloud.ours)).append(ROWS).version == 2 + landed
     lance.write_dataset(ROWS, cloud.theirs, mode="append", storage_options=cloud.options)
-    after = lw.open(cloud.uri, **cloud.ours)
+    after = lw.open(cloud.uri, access=lw.Access(**cloud.ours))
     assert (after.version, after.count_rows()) == (3 + landed, 3 + (landed and writer == "pylance"))
 
 
@@ -241,7 +247,7 @@ def _entry(cloud: Cloud, version: int) -> ManifestEntry:
 
 
 def test_what_both_write_to_dynamodb_looks_the_same(cloud: Cloud) -> None:
-    table = lw.create(cloud.uri, ROWS, **cloud.ours)
+    table = lw.create(cloud.uri, ROWS, access=lw.Access(**cloud.ours))
     lance.write_dataset(ROWS, cloud.theirs, mode="append", storage_options=cloud.options)
     ours, theirs = _entry(cloud, 1), _entry(cloud, 2)
     base = cloud.uri.partition("://")[2].partition("/")[2]
@@ -253,54 +259,65 @@ def test_what_both_write_to_dynamodb_looks_the_same(cloud: Cloud) -> None:
 
 
 def test_branches_of_both_are_committed_through_dynamodb(cloud: Cloud) -> None:
-    table = lw.open(lw.create(cloud.uri, ROWS, **cloud.ours).uri, **cloud.ours)
+    table = lw.open(
+        lw.create(cloud.uri, ROWS, access=lw.Access(**cloud.ours)).uri,
+        access=lw.Access(**cloud.ours),
+    )
     table.branches.create("mine")
     cloud.by_pylance().create_branch("theirs")
     for name in ("mine", "theirs"):
-        ours = lw.open(f"{cloud.uri}@{name}", **cloud.ours).append(ROWS)
+        ours = lw.open(f"{cloud.uri}@{name}", access=lw.Access(**cloud.ours)).append(ROWS)
         branch = cloud.by_pylance().checkout_version((name, None))
         done = lance.write_dataset(ROWS, branch, mode="append", storage_options=cloud.options)
         assert done.version == ours.version + 1
         assert ours.latest().count_rows() == done.count_rows() == 3
-        directly = lw.open(f"{cloud.uri}/tree/{name}", **cloud.ours)
+        directly = lw.open(f"{cloud.uri}/tree/{name}", access=lw.Access(**cloud.ours))
         assert directly.branches.list().keys() == {"mine", "theirs"}
     assert table.latest().count_rows() == 1
 
 
 def test_a_table_is_opened_by_pylances_uri(cloud: Cloud) -> None:
     lance.write_dataset(ROWS, cloud.theirs, storage_options=cloud.options)
-    assert lw.exists(cloud.theirs, storage_options=cloud.options)
-    table = lw.open(cloud.theirs, storage_options=cloud.options).append(ROWS)
+    assert lw.exists(cloud.theirs, access=lw.Access(storage_options=cloud.options))
+    table = lw.open(cloud.theirs, access=lw.Access(storage_options=cloud.options)).append(ROWS)
     assert table.uri == cloud.uri
     assert cloud.by_pylance().count_rows() == 2
     cloud.by_pylance().create_branch("exp")
-    assert lw.open(cloud.theirs, branch="exp", storage_options=cloud.options).count_rows() == 2
+    assert (
+        lw.open(
+            cloud.theirs, branch="exp", access=lw.Access(storage_options=cloud.options)
+        ).count_rows()
+        == 2
+    )
     with pytest.raises(lw.InvalidInputError, match="names one table"):
-        lw.open(cloud.theirs.replace("ddbTableName", "name"), storage_options=cloud.options)
-    lw.drop(cloud.theirs, force=True, storage_options=cloud.options)
-    assert not lw.exists(cloud.theirs, storage_options=cloud.options)
+        lw.open(
+            cloud.theirs.replace("ddbTableName", "name"),
+            access=lw.Access(storage_options=cloud.options),
+        )
+    lw.drop(cloud.theirs, force=True, access=lw.Access(storage_options=cloud.options))
+    assert not lw.exists(cloud.theirs, access=lw.Access(storage_options=cloud.options))
     made = lance.write_dataset(ROWS, cloud.theirs, storage_options=cloud.options)
     assert made.version == 1
 
 
 def test_a_table_that_pylance_dropped_is_made_again_once_it_is_forgotten(cloud: Cloud) -> None:
-    lw.create(cloud.uri, ROWS, **cloud.ours).append(ROWS)
+    lw.create(cloud.uri, ROWS, access=lw.Access(**cloud.ours)).append(ROWS)
     lance.LanceDataset.drop(cloud.theirs, storage_options=cloud.options)
     with pytest.raises(lw.IntegrityError, match="the manifest store knows version 2"):
-        lw.create(cloud.uri, ROWS, **cloud.ours)
+        lw.create(cloud.uri, ROWS, access=lw.Access(**cloud.ours))
     with pytest.raises(lw.IntegrityError, match="is not there"):
-        lw.open(cloud.uri, **cloud.ours)
-    lw.drop(cloud.uri, **cloud.ours)
-    assert not lw.exists(cloud.uri, **cloud.ours)
-    assert lw.create(cloud.uri, ROWS, **cloud.ours).version == 1
+        lw.open(cloud.uri, access=lw.Access(**cloud.ours))
+    lw.drop(cloud.uri, access=lw.Access(**cloud.ours))
+    assert not lw.exists(cloud.uri, access=lw.Access(**cloud.ours))
+    assert lw.create(cloud.uri, ROWS, access=lw.Access(**cloud.ours)).version == 1
 
 
 def test_what_pylance_cleaned_up_is_not_found_and_nothing_else_fails(cloud: Cloud) -> None:
-    table = lw.create(cloud.uri, ROWS, **cloud.ours).append(ROWS).append(ROWS)
+    table = lw.create(cloud.uri, ROWS, access=lw.Access(**cloud.ours)).append(ROWS).append(ROWS)
     cloud.by_pylance().cleanup_old_versions(retain_versions=1, delete_unverified=True)
     assert [each.version for each in table.versions()] == [3]
     with pytest.raises(lw.NotFoundError, match="version 1 of"):
-        lw.open(cloud.uri, version=1, **cloud.ours)
+        lw.open(cloud.uri, version=1, access=lw.Access(**cloud.ours))
     assert table.append(ROWS).version == 4
     assert table.latest().verify().ok
 
@@ -311,12 +328,12 @@ def test_a_store_that_ignores_put_if_absent_is_committed_to_through_a_manifest_s
     wire.play(lambda request: "careless")
     options = {**s3_options, "aws_endpoint": wire.endpoint}
     with pytest.raises(lw.UnsupportedError, match="does not honour put-if-absent"):
-        lw.create(s3_root, ROWS, storage_options=options)
+        lw.create(s3_root, ROWS, access=lw.Access(storage_options=options))
     given: dict[str, Any] = {
         "storage_options": options,
         "manifest_store": f"sqlite://{tmp_path}/manifests.db",
     }
-    table = lw.create(s3_root, ROWS, **given)
+    table = lw.create(s3_root, ROWS, access=lw.Access(**given))
 
     def append(number: int) -> int:
         return table.append(pa.table({"who": [str(number)], "n": [number]})).version

@@ -313,7 +313,9 @@ APPENDED = {each: (each, 0, 0) for each in (1, 2, 3, 4, 9)}
 
 
 def branched(change: Change, uri: str) -> tuple[lw.Table, lw.Table]:
-    main = lw.create(uri, change.data(1, 2, 3, 4), max_rows_per_file=2, file_version="2.1")
+    main = lw.create(
+        uri, change.data(1, 2, 3, 4), layout=lw.Layout(max_rows_per_file=2, file_version="2.1")
+    )
     return main, main.branches.create("b")
 
 
@@ -426,7 +428,9 @@ def zoo(tmp_path: Path) -> Callable[[Change], lw.Repository]:
     def make(change: Change) -> lw.Repository:
         made = lw.Repository.init(tmp_path / "zoo")
         with made.transaction("main", "begin") as changes:
-            changes.create_table("t", change.data(1, 2, 3, 4), max_rows_per_file=2)
+            changes.create_table(
+                "t", change.data(1, 2, 3, 4), layout=lw.Layout(max_rows_per_file=2)
+            )
         made.branches.create("exp")
         return made
 
@@ -511,7 +515,9 @@ def test_rows_from_an_old_handle_keep_every_cell_or_are_refused(
 ) -> None:
     if by == "pylance" and not change.by_pylance:
         pytest.skip("pylance has no such change")
-    lw.create(uri, change.data(1, 2, 3, 4), max_rows_per_file=2, file_version="2.1")
+    lw.create(
+        uri, change.data(1, 2, 3, 4), layout=lw.Layout(max_rows_per_file=2, file_version="2.1")
+    )
     steps: dict[str, Step] = {
         "append": append_a_row(change),
         "update": lambda table: table.update({"n": "5"}, "id = 1", rewrite="rows"),
@@ -519,7 +525,9 @@ def test_rows_from_an_old_handle_keep_every_cell_or_are_refused(
     }
     for name, step in steps.items():
         shutil.rmtree(uri)
-        old = lw.create(uri, change.data(1, 2, 3, 4), max_rows_per_file=2, file_version="2.1")
+        old = lw.create(
+            uri, change.data(1, 2, 3, 4), layout=lw.Layout(max_rows_per_file=2, file_version="2.1")
+        )
         if by == "pylance":
             change.apply_with_pylance(uri)
         else:

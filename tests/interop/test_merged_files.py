@@ -62,7 +62,7 @@ def by_pylance(uri: str) -> None:
 def diverged(uri: str) -> lw.Table:
     """Both sides change a column of other rows of one fragment in place, delete and append; and
     pylance appends to the branch, in its own root."""
-    table = lw.create(uri, rows(0, 40), max_rows_per_file=10)
+    table = lw.create(uri, rows(0, 40), layout=lw.Layout(max_rows_per_file=10))
     exp = table.branches.create("exp").update({"a": 77}, "k IN (2, 3)", rewrite="columns")
     exp = exp.delete("k = 14").append(rows(100, 106)).update({"a": 78}, "k IN (20, 103)")
     lance.dataset(exp.uri).insert(rows(110, 113))

@@ -91,7 +91,9 @@ def test_files_in_another_base(scene: Scene, tmp_path: Path, side: str) -> None:
     cold = tmp_path / "cold"
     cold.mkdir()
     table = scene.on(side).add_base(cold, name="cold")
-    table.append(rows_of([NEW, (5, 50, "f")]), into="cold").update({"a": "11"}, "k = 1")
+    table.append(rows_of([NEW, (5, 50, "f")]), layout=lw.Layout(into="cold")).update(
+        {"a": "11"}, "k = 1"
+    )
     scene.on("exp" if side == "main" else "main").update({"b": "'w'"}, "k = 1")
     before = sorted(cold.rglob("*.lance"))
     scene.merge()

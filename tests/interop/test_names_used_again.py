@@ -28,7 +28,12 @@ def rows(*ids: int, **columns: int) -> pa.Table:
 
 
 def create(path: Path, *ids: int) -> lw.Table:
-    return lw.create(path / "t.lance", rows(*ids, a=10, b=100), max_rows_per_file=2, fsync=False)
+    return lw.create(
+        path / "t.lance",
+        rows(*ids, a=10, b=100),
+        layout=lw.Layout(max_rows_per_file=2),
+        access=lw.Access(fsync=False),
+    )
 
 
 def swapped(table: lw.Table) -> lw.Table:
@@ -125,7 +130,7 @@ def test_a_column_that_was_cast_after_its_name_changed_and_changed_back_is_the_s
 
 def test_so_may_a_field_inside_a_struct(tmp_path: Path) -> None:
     data = pa.table({"id": [1, 2], "s": [{"p": 1, "q": 10}, {"p": 2, "q": 20}]})
-    table = lw.create(tmp_path / "t.lance", data, fsync=False)
+    table = lw.create(tmp_path / "t.lance", data, access=lw.Access(fsync=False))
     branch = table.branches.create("x").add_columns({"s.z": "id + 3000"})
     table = table.append(pa.table({"id": [5], "s": [{"p": 5, "q": 50}]})).branches.merge("x")
     table = table.drop_columns(["s.p"]).rename_column("s.z", "p")
@@ -140,7 +145,7 @@ def test_so_may_a_field_inside_a_struct(tmp_path: Path) -> None:
 def test_a_column_with_the_id_of_one_of_another_branch_is_not_that_one(
     tmp_path: Path, way: str, into: str
 ) -> None:
-    table = lw.create(tmp_path / "t.lance", rows(1, 2, 3, a=10), fsync=False)
+    table = lw.create(tmp_path / "t.lance", rows(1, 2, 3, a=10), access=lw.Access(fsync=False))
     branch = table.branches.create("x").add_columns({"c": "id * 7"})
     other = table.branches.create("z").add_columns({"n": "id * 17"}).branches.merge("x")
     other = other.rename_column("c", "t").rename_column("n", "c").rename_column("t", "n")
@@ -156,7 +161,7 @@ def test_a_column_with_the_id_of_one_of_another_branch_is_not_that_one(
 
 
 def test_a_column_is_followed_through_very_many_merges(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t.lance", rows(1, 2, a=10), fsync=False)
+    table = lw.create(tmp_path / "t.lance", rows(1, 2, a=10), access=lw.Access(fsync=False))
     branch = table.branches.create("x")
     table = table.update({"a": "5"}, "id = 2")
     for value in range(66):
@@ -190,7 +195,7 @@ def test_where_the_versions_between_are_gone_names_do_not_decide(
 
 
 def test_where_a_merge_is_gone_names_do_not_decide(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t.lance", rows(1, 2, a=10), fsync=False)
+    table = lw.create(tmp_path / "t.lance", rows(1, 2, a=10), access=lw.Access(fsync=False))
     branch = table.branches.create("x").add_columns({"c": "id * 7"})
     table = table.update({"a": "5"}, "id = 2").branches.merge("x").rename_column("c", "q")
     clean(table)
@@ -200,7 +205,7 @@ def test_where_a_merge_is_gone_names_do_not_decide(tmp_path: Path) -> None:
 
 
 def test_where_a_merge_was_taken_back_and_is_restored_names_do_not_decide(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t.lance", rows(1, 2, a=10), fsync=False)
+    table = lw.create(tmp_path / "t.lance", rows(1, 2, a=10), access=lw.Access(fsync=False))
     branch = table.branches.create("x").add_columns({"c": "id * 7"})
     first = table.append(rows(5, a=10)).branches.merge("x")
     other = first.restore(first.version - 1).add_columns({"d": "id * 1000"})
@@ -260,7 +265,7 @@ def test_columns_of_several_bases_are_not_told_by_names_that_are_used_again(
 def test_a_deleted_row_has_null_of_a_column_that_was_made_anew_without_nulls(
     tmp_path: Path,
 ) -> None:
-    table = lw.create(tmp_path / "t.lance", rows(1, 2, a=10), fsync=False)
+    table = lw.create(tmp_path / "t.lance", rows(1, 2, a=10), access=lw.Access(fsync=False))
     since = table.add_columns(pa.schema([("c", pa.int64())]))
     kind = pa.schema([pa.field("id", pa.int64()), pa.field("c", pa.int64(), nullable=False)])
     values = pa.table({"id": [1, 2], "c": [7, 14]}, schema=kind)
@@ -307,7 +312,7 @@ def test_cells_of_a_row_inserted_again_under_its_key_are_not_dropped_unseen(
     with pytest.raises(lw.MergeConflictError, match="column 'x'"):
         repo.merge("b")
 
-    table = lw.create(tmp_path / "t.lance", data, fsync=False)
+    table = lw.create(tmp_path / "t.lance", data, access=lw.Access(fsync=False))
     branch(table.branches.create("b"))
     table = main(table)
     with pytest.raises(

@@ -300,7 +300,7 @@ def test_each_pair_of_changes_is_refused_or_keeps_every_cell(case: Case, tmp_pat
 
 
 def _on_a_branch(case: Case, uri: str) -> None:
-    main = lw.create(uri, created(case.where), max_rows_per_file=2)
+    main = lw.create(uri, created(case.where), layout=lw.Layout(max_rows_per_file=2))
     branch = main.branches.create("b")
     ours = case.on(Side(main, case.where), case.ours, 50, 1)
     theirs = case.on(Side(branch, case.where), case.theirs, 60, 2)
@@ -317,7 +317,7 @@ def _on_a_branch(case: Case, uri: str) -> None:
 def _in_a_repository(case: Case, root: Path) -> None:
     repo = lw.Repository.init(root)
     with repo.transaction("main", "begin") as changes:
-        changes.create_table("t", created(case.where), max_rows_per_file=2)
+        changes.create_table("t", created(case.where), layout=lw.Layout(max_rows_per_file=2))
     branch = "exp" if case.way == "pick" else "main"
     if case.way == "pick":
         repo.branches.create("exp")
@@ -380,7 +380,7 @@ def check_that_the_old_cells_are_there(
 
 def _from_an_old_handle(case: Case, uri: str) -> None:
     """The second side's steps are made on the first version, and find that the table went on."""
-    table = lw.create(uri, created(case.where), max_rows_per_file=2)
+    table = lw.create(uri, created(case.where), layout=lw.Layout(max_rows_per_file=2))
     old = Side(table, case.where)
     ours = case.on(Side(lw.open(uri), case.where), case.ours, 50, 1)
     rows = {number: row["n"] for number, row in ours.state.rows.items()}

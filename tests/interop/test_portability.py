@@ -77,7 +77,7 @@ def change_by_pylance(dataset: Any, level: int) -> None:
 
 def make_by_us(uri: str, level: int, branch: str | None, parent: str | None) -> None:
     if branch is None:
-        table = lw.create(uri, rows(0, 20), max_rows_per_file=5)
+        table = lw.create(uri, rows(0, 20), layout=lw.Layout(max_rows_per_file=5))
     else:
         source = lw.open(uri) if parent is None else lw.open(uri, branch=parent)
         table = source.branches.create(branch)
@@ -161,7 +161,7 @@ def move(template: Made, tmp_path: Path, fate: Callable[[Path], None] = delete_i
 
 
 def ours(uri: str, branch: str | None, **options: Any) -> lw.Table:
-    return lw.open(uri, branch=branch or "main", **options)
+    return lw.open(uri, branch=branch or "main", access=lw.Access(**options))
 
 
 def test_every_level_is_read_at_the_new_place(moved: Made) -> None:
@@ -466,10 +466,10 @@ def test_branches_on_s3_are_found_after_a_copy_to_another_prefix(
     for each in list(source.list()):
         target.put(each.key, source.get(each.key))
     source.delete(each.key for each in list(source.list()))
-    table = lw.open(new, branch="two", **options)
+    table = lw.open(new, branch="two", access=lw.Access(**options))
     assert table.to_arrow() == expected
     assert table.append(table.head(2)).delete("id = 5").compact().count_rows() == 19
-    report = lw.relocate(new, in_flight=AT_ONCE, **options)
+    report = lw.relocate(new, in_flight=AT_ONCE, access=lw.Access(**options))
     assert {each.now for each in report.bases} == {target.uri, target.at("tree/ü").uri}
     assert theirs(new, "two", **options).count_rows() == 19
     assert theirs(new, "ü", **options).to_table().num_rows == 19
@@ -554,7 +554,7 @@ def test_a_base_that_moved_along_takes_new_files_where_it_is(
     moved = move(template, tmp_path)
     table = ours(moved.uri, "one")
     ids = table.scan(in_bases=0).count()
-    after = table.append(table.head(3), into=[0])
+    after = table.append(table.head(3), layout=lw.Layout(into=[0]))
     assert after.count_rows() == table.count_rows() + 3
     assert after.scan(in_bases=[template.uri]).count() == ids + 3
     assert after.verify().ok
@@ -571,10 +571,10 @@ def test_new_files_of_a_moved_branch_never_go_to_the_old_place(tmp_path: Path) -
     assert [each.name for each in table.base_paths] == [None, "one"]
     assert table.scan(in_bases=[str(new)]).count() == 20
     with pytest.raises(lw.InvalidInputError, match=r"holds the table at .*new.lance/tree/one"):
-        table.append(rows(20, 1), into="one")
+        table.append(rows(20, 1), layout=lw.Layout(into="one"))
     with pytest.raises(lw.InvalidInputError, match="it is base path 0"):
         ours(str(new), "two").add_base(new, is_dataset_root=True)
-    table = table.append(rows(20, 10), into="all", max_rows_per_file=2)
+    table = table.append(rows(20, 10), layout=lw.Layout(into="all", max_rows_per_file=2))
     assert {each.files[0].base_id for each in table.fragments} == {None, 0}
     assert not old.exists()
 
@@ -582,14 +582,16 @@ def test_new_files_of_a_moved_branch_never_go_to_the_old_place(tmp_path: Path) -
 def test_a_moved_branch_without_rows_is_told_where_its_main_root_is(tmp_path: Path) -> None:
     old, new = tmp_path / "old.lance", tmp_path / "new.lance"
     cold = lw.BasePath(tmp_path / "cold", name="cold", is_dataset_root=True)
-    lw.create(old, rows(0, 1).schema, bases=[cold]).branches.create("one")
+    lw.create(old, rows(0, 1).schema, layout=lw.Layout(bases=[cold])).branches.create("one")
     shutil.move(old, new)
-    table = ours(str(new), "one").append(rows(0, 4), into="all", max_rows_per_file=1)
+    table = ours(str(new), "one").append(
+        rows(0, 4), layout=lw.Layout(into="all", max_rows_per_file=1)
+    )
     assert {each.files[0].base_id for each in table.fragments} == {None, 1}
     with pytest.raises(lw.InvalidInputError, match=r"set_base\(id, '.*new.lance'\)"):
-        table.append(rows(4, 1), into=[2])
+        table.append(rows(4, 1), layout=lw.Layout(into=[2]))
     assert not old.exists()
-    table = table.set_base(2, new).append(rows(4, 1), into=[2])
+    table = table.set_base(2, new).append(rows(4, 1), layout=lw.Layout(into=[2]))
     assert table.fragments[-1].files[0].base_id == 2
     assert theirs(str(new), "one").count_rows() == 5
 

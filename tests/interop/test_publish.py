@@ -297,7 +297,9 @@ def check_life_goes_on(uri: str) -> None:
 
 def fresh(directory: Path, *, stable: bool = True) -> lw.Table:
     uri = str(directory / "t.lance")
-    return lw.create(uri, rows(0, 40), max_rows_per_file=10, stable_row_ids=stable)
+    return lw.create(
+        uri, rows(0, 40), layout=lw.Layout(max_rows_per_file=10, stable_row_ids=stable)
+    )
 
 
 def branch_of(table: lw.Table, *, by_pylance: bool = False) -> lw.Table:
@@ -651,7 +653,7 @@ def test_a_closed_branch_is_refused_before_a_file_is_written(tmp_path: Path) -> 
 def test_a_branch_that_was_begun_anew_stays_open_if_its_published_version_is_restored(
     tmp_path: Path,
 ) -> None:
-    table = lw.create(tmp_path / "t", rows(0, 10), fsync=False)
+    table = lw.create(tmp_path / "t", rows(0, 10), access=lw.Access(fsync=False))
     branch = table.branches.create("exp").append(rows(10, 20))
     table = table.branches.publish("exp")
     closed = branch.latest().version
@@ -852,12 +854,11 @@ def test_files_in_other_homes_stay_there(tmp_path: Path) -> None:
     table = lw.create(
         tmp_path / "t.lance",
         rows(0, 20),
-        max_rows_per_file=10,
-        bases=[lw.BasePath(tmp_path / "cold", name="cold")],
+        layout=lw.Layout(max_rows_per_file=10, bases=[lw.BasePath(tmp_path / "cold", name="cold")]),
     )
     branch = table.branches.create("exp").add_base(tmp_path / "colder", name="colder")
-    branch = branch.append(rows(100, 105), into=["cold"])
-    branch.append(rows(110, 115), into=["colder"]).delete("k = 3")
+    branch = branch.append(rows(100, 105), layout=lw.Layout(into=["cold"]))
+    branch.append(rows(110, 115), layout=lw.Layout(into=["colder"])).delete("k = 3")
     before = table.add_base(tmp_path / "elsewhere", name="elsewhere")
     after = before.branches.publish("exp")
     file_roots = {each.id: each.name for each in after.base_paths}
@@ -948,7 +949,12 @@ def test_indices_are_right_after_pylance_compacted_the_branch(
 
 def test_a_branch_in_a_bucket_is_published(s3_root: str, s3_options: dict[str, str]) -> None:
     uri = f"{s3_root}/t.lance"
-    table = lw.create(uri, rows(0, 20), max_rows_per_file=10, storage_options=s3_options)
+    table = lw.create(
+        uri,
+        rows(0, 20),
+        layout=lw.Layout(max_rows_per_file=10),
+        access=lw.Access(storage_options=s3_options),
+    )
     branch = table.branches.create("exp").append(rows(100, 105)).delete("k IN (3, 101)")
     before = table.append(rows(200, 203))
     after = before.branches.publish("exp")

@@ -26,7 +26,7 @@ def rows(first: int, stop: int, *names: str) -> pa.Table:
 def fresh(directory: Path) -> lw.Table:
     """Three fragments, with a column ``d`` in files of its own."""
     uri = str(directory / "t.lance")
-    table = lw.create(uri, rows(0, 30, "k", "a"), max_rows_per_file=10)
+    table = lw.create(uri, rows(0, 30, "k", "a"), layout=lw.Layout(max_rows_per_file=10))
     return table.add_columns({"d": "k * 7"})
 
 
@@ -174,7 +174,12 @@ def test_a_branch_in_an_object_store_is_published_and_reset(
 ) -> None:
     uri = f"{s3_root}/t.lance"
     start = rows(0, 30, "k", "a")
-    table = lw.create(uri, start, max_rows_per_file=10, storage_options=s3_options)
+    table = lw.create(
+        uri,
+        start,
+        layout=lw.Layout(max_rows_per_file=10),
+        access=lw.Access(storage_options=s3_options),
+    )
     table.branches.create("exp/s3").append(rows(100, 110, "k", "a")).delete("k IN (3, 104)")
     late: Any = lance.dataset(f"{uri}/tree/exp/s3", storage_options=s3_options)
     late.insert(rows(200, 202, "k", "a"))

@@ -25,7 +25,7 @@ MORE = pa.table({"a": range(100, 105)})
 def uri(tmp_path: Path) -> str:
     """Three versions by us, the last with a deletion."""
     location = str(tmp_path / "t.lance")
-    lw.create(location, ROWS, max_rows_per_file=4).append(MORE).delete("a = 3")
+    lw.create(location, ROWS, layout=lw.Layout(max_rows_per_file=4)).append(MORE).delete("a = 3")
     return location
 
 
@@ -380,7 +380,7 @@ def test_line_55_refs_in_the_seeds_spelling_are_read(uri: str) -> None:
 
 def test_names_in_a_bucket(s3_root: str, s3_options: dict[str, str]) -> None:
     location = f"{s3_root}/t.lance"
-    table = lw.create(location, ROWS, storage_options=s3_options)
+    table = lw.create(location, ROWS, access=lw.Access(storage_options=s3_options))
     branch = table.branches.create("a/b", metadata={"by": "us"}).append(MORE).delete("a = 3")
     table.tags.create("v1")
     branch.tags.create("b1", "a/b:2")

@@ -62,7 +62,7 @@ def test_line_45_lineage_is_the_same_after_every_operation_of_pylance(
 
 
 def test_line_46_our_appends_hand_out_ids_that_pylance_validates(uri: str) -> None:
-    table = lw.create(uri, rows(0, 10), max_rows_per_file=4)
+    table = lw.create(uri, rows(0, 10), layout=lw.Layout(max_rows_per_file=4))
     assert newest_manifest(uri).next_row_id == 10
     table = table.append(rows(10, 15))
     assert newest_manifest(uri).next_row_id == 15
@@ -156,7 +156,7 @@ def test_a_number_of_deleted_rows_that_is_unknown_is_found_in_the_file(uri: str)
 
 
 def test_a_fragment_mark_that_is_too_low_is_raised(uri: str) -> None:
-    lw.create(uri, rows(0, 10), max_rows_per_file=4)
+    lw.create(uri, rows(0, 10), layout=lw.Layout(max_rows_per_file=4))
 
     def lower(message: table_pb2.Manifest) -> None:
         message.max_fragment_id = 0
@@ -168,7 +168,7 @@ def test_a_fragment_mark_that_is_too_low_is_raised(uri: str) -> None:
 
 
 def test_a_missing_fragment_mark_is_found_in_the_fragments(uri: str) -> None:
-    lw.create(uri, rows(0, 10), max_rows_per_file=4)
+    lw.create(uri, rows(0, 10), layout=lw.Layout(max_rows_per_file=4))
 
     def forget(message: table_pb2.Manifest) -> None:
         message.ClearField("max_fragment_id")

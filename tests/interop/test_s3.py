@@ -32,7 +32,7 @@ def theirs(uri: str, options: Options, **version: int) -> Any:
 
 
 def ours(uri: str, options: Options) -> lw.Table:
-    return lw.open(uri, storage_options=options)
+    return lw.open(uri, access=lw.Access(storage_options=options))
 
 
 def keys(uri: str, options: Options, directory: str = "") -> list[str]:
@@ -44,7 +44,7 @@ def test_what_we_write_pylance_reads_and_appends_to(
     s3_root: str, s3_options: Options, name: str
 ) -> None:
     uri = f"{s3_root}/{name}"
-    table = lw.create(uri, ROWS, storage_options=s3_options)
+    table = lw.create(uri, ROWS, access=lw.Access(storage_options=s3_options))
     assert theirs(uri, s3_options).to_table() == ROWS
     lance.write_dataset(MORE, uri, mode="append", storage_options=s3_options)
     assert table.latest().to_arrow() == BOTH
@@ -87,7 +87,7 @@ def test_what_pylance_writes_we_read_and_append_to(
 def test_configuration_restore_and_overwrite_are_seen_by_pylance(
     s3_root: str, s3_options: Options
 ) -> None:
-    table = lw.create(s3_root, ROWS, storage_options=s3_options)
+    table = lw.create(s3_root, ROWS, access=lw.Access(storage_options=s3_options))
     table = table.set_config({"k": "v"}).overwrite(pa.table({"b": [1.5]}))
     dataset = theirs(s3_root, s3_options)
     assert dataset.config() == {"k": "v"}
@@ -100,22 +100,22 @@ def test_configuration_restore_and_overwrite_are_seen_by_pylance(
 
 
 def test_a_table_is_dropped_with_all_that_is_its_own(s3_root: str, s3_options: Options) -> None:
-    lw.create(s3_root, ROWS, storage_options=s3_options).append(MORE)
+    lw.create(s3_root, ROWS, access=lw.Access(storage_options=s3_options)).append(MORE)
     open_store(s3_root, storage_options=s3_options).put("notes.txt", b"mine")
-    assert lw.exists(s3_root, storage_options=s3_options)
-    lw.drop(s3_root, storage_options=s3_options)
-    assert not lw.exists(s3_root, storage_options=s3_options)
+    assert lw.exists(s3_root, access=lw.Access(storage_options=s3_options))
+    lw.drop(s3_root, access=lw.Access(storage_options=s3_options))
+    assert not lw.exists(s3_root, access=lw.Access(storage_options=s3_options))
     assert keys(s3_root, s3_options) == ["notes.txt"]
     with pytest.raises(lw.NotFoundError, match="no table at s3://"):
         ours(s3_root, s3_options)
-    assert lw.create(s3_root, MORE, storage_options=s3_options).count_rows() == 2
+    assert lw.create(s3_root, MORE, access=lw.Access(storage_options=s3_options)).count_rows() == 2
 
 
 def test_a_second_creator_is_told_that_there_is_a_table(s3_root: str, s3_options: Options) -> None:
     lance.write_dataset(ROWS, s3_root, storage_options=s3_options)
     before = keys(s3_root, s3_options)
     with pytest.raises(lw.AlreadyExistsError):
-        lw.create(s3_root, ROWS, storage_options=s3_options)
+        lw.create(s3_root, ROWS, access=lw.Access(storage_options=s3_options))
     assert keys(s3_root, s3_options) == before
 
 
@@ -125,7 +125,7 @@ def test_files_of_many_parts_have_the_size_that_the_manifest_says(
     dice = random.Random(1)
     noise = [dice.randbytes(80_000) for _ in range(200)]
     data = pa.table({"id": range(200), "noise": pa.array(noise, pa.binary())})
-    table = lw.create(s3_root, data, storage_options=s3_options)
+    table = lw.create(s3_root, data, access=lw.Access(storage_options=s3_options))
     (fragment,) = table.fragments
     (file,) = fragment.files
     store = open_store(s3_root, storage_options=s3_options)
@@ -144,10 +144,13 @@ def test_a_write_that_fails_leaves_nothing(s3_root: str, s3_options: Options) ->
         raise RuntimeError("the source broke")
 
     schema = pa.schema([("a", pa.binary())])
-    table = lw.create(s3_root, schema, storage_options=s3_options)
+    table = lw.create(s3_root, schema, access=lw.Access(storage_options=s3_options))
     before = keys(s3_root, s3_options)
     with pytest.raises(RuntimeError, match="the source broke"):
-        table.append(pa.RecordBatchReader.from_batches(schema, breaks()), max_rows_per_file=5)
+        table.append(
+            pa.RecordBatchReader.from_batches(schema, breaks()),
+            layout=lw.Layout(max_rows_per_file=5),
+        )
     assert keys(s3_root, s3_options) == before
     assert table.latest().version == 1
     bucket, _, prefix = s3_root.removeprefix("s3://").partition("/")
@@ -158,7 +161,7 @@ def test_a_write_that_fails_leaves_nothing(s3_root: str, s3_options: Options) ->
 
 
 def test_a_missing_data_file_is_not_found(s3_root: str, s3_options: Options) -> None:
-    table = lw.create(s3_root, ROWS, storage_options=s3_options)
+    table = lw.create(s3_root, ROWS, access=lw.Access(storage_options=s3_options))
     store = open_store(s3_root, storage_options=s3_options)
     store.delete(keys(s3_root, s3_options, "data"))
     with pytest.raises(lw.NotFoundError, match=r"data file s3://.*not found"):
@@ -168,7 +171,9 @@ def test_a_missing_data_file_is_not_found(s3_root: str, s3_options: Options) -> 
 def test_a_clone_of_pylance_s_is_read_through_its_base_path(
     s3_root: str, s3_options: Options
 ) -> None:
-    source = lw.create(f"{s3_root}/source", ROWS, storage_options=s3_options).lance()
+    source = lw.create(
+        f"{s3_root}/source", ROWS, access=lw.Access(storage_options=s3_options)
+    ).lance()
     source.shallow_clone(f"{s3_root}/clone", source.version, storage_options=s3_options)
     clone = ours(f"{s3_root}/clone", s3_options)
     assert [each.path for each in clone.base_paths] == [f"{s3_root}/source"]
@@ -177,12 +182,13 @@ def test_a_clone_of_pylance_s_is_read_through_its_base_path(
     assert theirs(f"{s3_root}/clone", s3_options).to_table() == BOTH
     with pytest.raises(lw.InvalidInputError, match="allowed bases"):
         lw.open(
-            f"{s3_root}/clone", storage_options=s3_options, allowed_bases=["s3://elsewhere/other"]
+            f"{s3_root}/clone",
+            access=lw.Access(storage_options=s3_options, allowed_bases=["s3://elsewhere/other"]),
         ).to_arrow()
 
 
 def test_what_a_crashed_probe_leaves_disturbs_nobody(s3_root: str, s3_options: Options) -> None:
-    table = lw.create(s3_root, ROWS, storage_options=s3_options)
+    table = lw.create(s3_root, ROWS, access=lw.Access(storage_options=s3_options))
     left = "_transactions/probe-1b4e28ba-2fa1-11d2-883f-0016d3cca427.txn"
     open_store(s3_root, storage_options=s3_options).put(left, b"first")
     lance.write_dataset(MORE, s3_root, mode="append", storage_options=s3_options)
@@ -190,7 +196,7 @@ def test_what_a_crashed_probe_leaves_disturbs_nobody(s3_root: str, s3_options: O
     dataset.validate()
     assert len(dataset.get_transactions()) == 2
     assert table.latest().append(MORE).count_rows() == 7
-    lw.drop(s3_root, storage_options=s3_options)
+    lw.drop(s3_root, access=lw.Access(storage_options=s3_options))
     assert keys(s3_root, s3_options) == []
 
 
@@ -199,7 +205,7 @@ def _count(table: bytes) -> int:
 
 
 def test_a_pickled_table_reads_in_another_process(s3_root: str, s3_options: Options) -> None:
-    table = lw.create(s3_root, ROWS, storage_options=s3_options)
+    table = lw.create(s3_root, ROWS, access=lw.Access(storage_options=s3_options))
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(_count, (pickle.dumps(table),)) == 2
 
@@ -230,7 +236,7 @@ def test_line_42_on_s3_processes_of_both_lose_nothing(s3_root: str, s3_options: 
 
     times, scripts = daily(4, of=8), {"p1": THEIRS, "p2": THEIRS, "u1": OURS, "u2": OURS}
     schema = pa.schema([("who", pa.string()), ("n", pa.int64())])
-    lw.create(s3_root, schema, storage_options=s3_options)
+    lw.create(s3_root, schema, access=lw.Access(storage_options=s3_options))
     told = json.dumps(s3_options)
     running = {
         who: subprocess.Popen(

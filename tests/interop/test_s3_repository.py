@@ -51,14 +51,14 @@ def test_the_verbs_of_the_shell_work_in_a_bucket(where: Where, tmp_path: Path) -
     assert run(where, "init") == f"Initialized empty Lancewood repository in {where.root}/\n"
     assert "No commits yet" in run(where, "status")
     uri = f"{where.root}/tables/photos.lance"
-    lw.create(uri, rows(1, 2, 3), storage_options=where.options)
+    lw.create(uri, rows(1, 2, 3), access=lw.Access(storage_options=where.options))
     assert "photos" in run(where, "status")
     assert "3 rows" in run(where, "add", "photos", "-m", "day 1")
     assert f"{uri}@:1" in run(where, "tables")
     run(where, "switch", "-c", "exp")
     location = json.loads(run(where, "prepare", "--json"))
     assert location["uri"] == f"{uri}@exp"
-    lw.open(location["uri"], storage_options=where.options).append(rows(4))
+    lw.open(location["uri"], access=lw.Access(storage_options=where.options)).append(rows(4))
     assert "modified" in run(where, "status")
     run(where, "commit", "-m", "day 2")
     run(where, "switch", "main")
@@ -147,14 +147,14 @@ def test_tables_elsewhere_know_a_repository_in_a_bucket(
     repo = lw.Repository.init(str(where.root), **options)
     near, far = str(tmp_path / "near.lance"), f"{str(where.root).rpartition('/')[0]}/far.lance"
     for name, uri in (("near", near), ("far", far)):
-        lw.create(uri, rows(1), **options)
+        lw.create(uri, rows(1), access=lw.Access(**options))
         repo.add(name, uri)
-        lw.open(uri, **options).append(rows(2))
+        lw.open(uri, access=lw.Access(**options)).append(rows(2))
         repo.commit(f"more {name}")
-        lw.open(uri, **options).overwrite(rows(3))
+        lw.open(uri, access=lw.Access(**options)).overwrite(rows(3))
         repo.commit(f"less {name}")
     for name, uri in (("near", near), ("far", far)):
-        table = lw.open(uri, **options)
+        table = lw.open(uri, access=lw.Access(**options))
         (member,) = repositories_of(table._snapshot)
         assert (member.repository, member.names) == (repo.uri, (name,))
         table.cleanup(older_than=timedelta(0), keep_versions=1)
@@ -165,10 +165,10 @@ def test_tables_elsewhere_know_a_repository_in_a_bucket(
     assert repo.gc().stays == ()
     assert repo.fsck().problems == ()
     inside = f"{where.root}/tables/mine.lance"
-    lw.create(inside, rows(7), **options)
+    lw.create(inside, rows(7), access=lw.Access(**options))
     assert repo.add("mine", inside).tables == ("mine",)
     assert repo.at().pin("mine").uri == "tables/mine.lance"
     stray = f"{where.root}/elsewhere/x.lance"
-    lw.create(stray, rows(7), **options)
+    lw.create(stray, rows(7), access=lw.Access(**options))
     with pytest.raises(InvalidInputError, match="is inside the repository, but not at tables/"):
         repo.add("x", stray)

@@ -59,7 +59,10 @@ def plain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """A table without an index."""
     uri = tmp_path_factory.mktemp("plain") / "t.lance"
     return lw.create(
-        uri, rows(0, ROWS), max_rows_per_file=PER_FILE, stable_row_ids=request.param, fsync=False
+        uri,
+        rows(0, ROWS),
+        layout=lw.Layout(max_rows_per_file=PER_FILE, stable_row_ids=request.param),
+        access=lw.Access(fsync=False),
     )
 
 
@@ -176,7 +179,12 @@ def test_several_vectors_at_once_give_what_each_gives(table: lw.Table, use_index
 def test_equal_distances_are_in_the_order_of_the_table(tmp_path: Path) -> None:
     same = [[0.5] * 4] * 3_000
     data = pa.table({"id": range(3_000), "v": pa.array(same, pa.list_(pa.float32(), 4))})
-    table = lw.create(tmp_path / "t.lance", data, max_rows_per_file=400, fsync=False)
+    table = lw.create(
+        tmp_path / "t.lance",
+        data,
+        layout=lw.Layout(max_rows_per_file=400),
+        access=lw.Access(fsync=False),
+    )
     table = table.append(pa.table({"id": [9_999], "v": pa.array([[0.4] * 4], data["v"].type)}))
     found = table.search(vector=[0.4] * 4, k=7, columns=["id"])
     assert found["id"].to_pylist() == [9_999, 0, 1, 2, 3, 4, 5]
@@ -204,7 +212,9 @@ def test_columns_inside_of_structs_and_with_odd_names_are_searched(
         [values, texts, pa.array([1, 2, 3])], [name, f"{name} text", "n"]
     )
     table = lw.create(
-        tmp_path / "t.lance", pa.table({"s": inside, "odd name": values}), fsync=False
+        tmp_path / "t.lance",
+        pa.table({"s": inside, "odd name": values}),
+        access=lw.Access(fsync=False),
     )
     if is_indexed:
         table = table.indices.create(f"s.{name}", "search").indices.create("odd name", "search")
@@ -258,7 +268,7 @@ def test_a_null_inside_of_a_vector_counts_as_0(tmp_path: Path, kind: pa.DataType
 def test_vectors_of_other_floats_are_searched(tmp_path: Path, kind: pa.DataType) -> None:
     values = pa.array(QUERIES.reshape(-1).astype(kind.to_pandas_dtype()))
     data = pa.table({"v": pa.FixedSizeListArray.from_arrays(values, WIDTH)})
-    table = lw.create(tmp_path / "t.lance", data, fsync=False)
+    table = lw.create(tmp_path / "t.lance", data, access=lw.Access(fsync=False))
     for given in (QUERIES[3], QUERIES[3:5]):
         found = table.search(vector=given, k=1, columns=["_rowid"])
         assert found["_rowid"].to_pylist()[0] == 3
@@ -400,7 +410,7 @@ def test_a_branch_that_was_made_anew_under_its_name_is_searched(
     tmp_path: Path, stable: bool
 ) -> None:
     data = pa.table({"id": range(40), "text": ["owl"] * 40})
-    table = lw.create(tmp_path / "t.lance", data, stable_row_ids=stable)
+    table = lw.create(tmp_path / "t.lance", data, layout=lw.Layout(stable_row_ids=stable))
     table = table.indices.create("text", "INVERTED")
     for where in ("id % 3 = 0", "id % 7 = 0"):
         branch = table.branches.create("run").delete(where)

@@ -38,11 +38,13 @@ def rows(first: int, count: int, **more: pa.Array) -> pa.Table:
 
 def lived(uri: str, *, stable: bool) -> lw.Table:
     """Small fragments of several layouts, some with deleted rows, and one that is not small."""
-    table = lw.create(uri, rows(0, 80), stable_row_ids=stable, max_rows_per_file=ROWS)
+    table = lw.create(
+        uri, rows(0, 80), layout=lw.Layout(stable_row_ids=stable, max_rows_per_file=ROWS)
+    )
     lance.dataset(uri).delete("k % 9 = 2")
     lance.dataset(uri).add_columns({"double": "k * 2"})
     table = lw.open(uri).rename_column("s", "t").rename_column("b", "s")
-    table = table.append(_renamed(rows(80, 400)), max_rows_per_file=400)
+    table = table.append(_renamed(rows(80, 400)), layout=lw.Layout(max_rows_per_file=400))
     for first in range(480, 560, ROWS):
         table = table.append(_renamed(rows(first, ROWS)))
     lance.dataset(uri).delete("k BETWEEN 485 AND 502")

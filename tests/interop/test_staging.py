@@ -238,7 +238,7 @@ def test_verbs_staged_and_landed_equal_the_same_verbs_committed(
     root = tmp_path_factory.mktemp("pair")
     plain, staged = str(root / "plain.lance"), str(root / "staged.lance")
     for uri in (plain, staged):
-        lw.create(uri, ROWS, max_rows_per_file=3)
+        lw.create(uri, ROWS, layout=lw.Layout(max_rows_per_file=3))
         if on:
             with mock.patch.object(claims, "_RANDOM", random.Random(7)):
                 lw.open(uri).branches.create("exp")

@@ -42,7 +42,12 @@ def rows(first: int, stop: int) -> pa.Table:
 @pytest.fixture(scope="module", params=[True, False], ids=["stable ids", "addresses"])
 def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     uri = str(tmp_path_factory.mktemp("texts") / "t.lance")
-    lw.create(uri, rows(0, ROWS), max_rows_per_file=150, stable_row_ids=request.param, fsync=False)
+    lw.create(
+        uri,
+        rows(0, ROWS),
+        layout=lw.Layout(max_rows_per_file=150, stable_row_ids=request.param),
+        access=lw.Access(fsync=False),
+    )
     lance.dataset(uri).create_scalar_index("body", "INVERTED", with_position=True)
     return uri
 

@@ -59,8 +59,9 @@ class Tiers:
     def ours(self) -> lw.Table:
         return lw.open(
             self.hot,
-            storage_options=self.options or None,
-            base_storage_options={"cold": self.options},
+            access=lw.Access(
+                storage_options=self.options or None, base_storage_options={"cold": self.options}
+            ),
         )
 
     def theirs(self, version: int | None = None) -> Any:
@@ -116,11 +117,14 @@ def by_us(tiers: Tiers, *, is_root: bool, stable: bool = True) -> None:
     lw.create(
         tiers.hot,
         some_rows(0, ROWS),
-        max_rows_per_file=PER_FILE,
-        stable_row_ids=stable,
-        storage_options=tiers.options or None,
-        base_storage_options={"cold": tiers.options},
-        bases=[lw.BasePath(tiers.cold, name="cold", is_dataset_root=is_root)],
+        layout=lw.Layout(
+            max_rows_per_file=PER_FILE,
+            stable_row_ids=stable,
+            bases=[lw.BasePath(tiers.cold, name="cold", is_dataset_root=is_root)],
+        ),
+        access=lw.Access(
+            storage_options=tiers.options or None, base_storage_options={"cold": tiers.options}
+        ),
     )
 
 
@@ -260,12 +264,10 @@ def test_regions_have_their_own_storage_options(
     lw.create(
         hot,
         some_rows(0, ROWS),
-        max_rows_per_file=PER_FILE,
-        storage_options=s3_options,
-        bases=[lw.BasePath(far, name="far")],
-        base_storage_options=bases,
+        layout=lw.Layout(max_rows_per_file=PER_FILE, bases=[lw.BasePath(far, name="far")]),
+        access=lw.Access(storage_options=s3_options, base_storage_options=bases),
     )
-    table = lw.open(hot, storage_options=s3_options, base_storage_options=bases)
+    table = lw.open(hot, access=lw.Access(storage_options=s3_options, base_storage_options=bases))
     moved = table.move_fragments([0, 1], base="far")
     assert [each.files[0].base_id for each in moved.fragments] == [1, 1, None, None]
     assert moved.to_arrow() == some_rows(0, ROWS)
@@ -274,9 +276,9 @@ def test_regions_have_their_own_storage_options(
     assert reached.count_rows("k < 150") == 150
     lost = {**s3_options, "aws_endpoint": "http://127.0.0.1:9", "client_retry_timeout": "1"}
     with pytest.raises(lw.StorageError):
-        lw.open(hot, storage_options=s3_options, base_storage_options={"far": lost}).move_fragments(
-            base="far"
-        )
+        lw.open(
+            hot, access=lw.Access(storage_options=s3_options, base_storage_options={"far": lost})
+        ).move_fragments(base="far")
     assert table.latest().version == moved.version
 
 
@@ -284,7 +286,9 @@ def test_three_regions_each_have_their_part_and_a_fourth_has_all(tmp_path: Path)
     """Parts of the table in the seed's regions, then gathered in one."""
     uri = str(tmp_path / "t.lance")
     bases = [lw.BasePath(tmp_path / each, name=each) for each in ("us", "eu", "asia")]
-    table = lw.create(uri, some_rows(0, ROWS), max_rows_per_file=PER_FILE, bases=bases)
+    table = lw.create(
+        uri, some_rows(0, ROWS), layout=lw.Layout(max_rows_per_file=PER_FILE, bases=bases)
+    )
     for at, each in enumerate(("us", "eu", "asia")):
         table = table.move_fragments(where=f"k >= {at * 100} AND k < {at * 100 + 100}", base=each)
         assert counts_of(table, lw.MoveCounts).fragments == 1

@@ -70,7 +70,11 @@ def check(uri: str, writers: list[str], times: int) -> None:
 
 @pytest.mark.parametrize("stable", [True, False])
 def test_line_42_two_of_theirs_and_one_of_ours_lose_nothing(uri: str, stable: bool) -> None:
-    lw.create(uri, pa.schema([("who", pa.string()), ("n", pa.int64())]), stable_row_ids=stable)
+    lw.create(
+        uri,
+        pa.schema([("who", pa.string()), ("n", pa.int64())]),
+        layout=lw.Layout(stable_row_ids=stable),
+    )
     run_together(uri, {"p1": THEIRS, "p2": THEIRS, "us": OURS}, times=MANY)
     check(uri, ["p1", "p2", "us"], times=MANY)
 

@@ -32,7 +32,7 @@ MORE = pa.table({"a": [4]})
 
 @pytest.mark.parametrize("stable", [True, False])
 def test_line_33_two_appends_on_one_version_both_land(uri: str, stable: bool) -> None:
-    ours = lw.create(uri, ROWS, stable_row_ids=stable)
+    ours = lw.create(uri, ROWS, layout=lw.Layout(stable_row_ids=stable))
     theirs = lance.dataset(uri)
     lance.write_dataset(pa.table({"a": [5, 6]}), theirs, mode="append")
     ours.append(MORE)
@@ -157,7 +157,9 @@ def test_line_43_pylance_decodes_what_we_committed(uri: str) -> None:
 
 @pytest.mark.parametrize("stable", [True, False])
 def test_line_44_restore_brings_rows_back_and_ids_do_not_collide(uri: str, stable: bool) -> None:
-    table = lw.create(uri, ROWS, stable_row_ids=stable).append(MORE).overwrite(MORE)
+    table = (
+        lw.create(uri, ROWS, layout=lw.Layout(stable_row_ids=stable)).append(MORE).overwrite(MORE)
+    )
     table = table.restore(2)
     assert table.version == 4
     dataset = judged(uri)

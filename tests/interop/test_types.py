@@ -330,7 +330,7 @@ def test_line_14_every_type_that_we_write_is_read_by_pylance(
 ) -> None:
     for number, column in enumerate(shapes(COLUMNS[name][0])):
         uri, table = tmp_path / str(number), table_of(column)
-        ours = lw.create(uri, table, file_version=version, max_rows_per_file=2)
+        ours = lw.create(uri, table, layout=lw.Layout(file_version=version, max_rows_per_file=2))
         dataset = judged(uri)
         expected, found = values(table), ours.to_arrow()
         assert values(dataset.to_table()) == expected
@@ -355,7 +355,7 @@ def all_columns(version: str, *, nulls: bool = False) -> pa.Table:
 def test_columns_of_nulls_only_survive_both_ways(tmp_path: Path, version: str) -> None:
     table = all_columns(version, nulls=True)
     lance.write_dataset(table, tmp_path / "theirs", data_storage_version=version)
-    lw.create(tmp_path / "ours", table, file_version=version)
+    lw.create(tmp_path / "ours", table, layout=lw.Layout(file_version=version))
     for uri in (tmp_path / "theirs", tmp_path / "ours"):
         for found in (lw.open(uri).to_arrow(), lance.dataset(uri).to_table()):
             assert [each.null_count for each in found.columns] == [5] * table.num_columns
@@ -410,7 +410,7 @@ def test_a_type_that_the_format_cannot_hold_is_refused_by_name_before_anything_i
 ) -> None:
     table = pa.table({"n": [1], "bad": REFUSED[name]})
     with pytest.raises(UnsupportedError, match="'bad") as caught:
-        lw.create(tmp_path / "t", table, file_version=version)
+        lw.create(tmp_path / "t", table, layout=lw.Layout(file_version=version))
     assert str(REFUSED[name].type) in str(caught.value) or "bad." in str(caught.value)
     assert not (tmp_path / "t").exists()
 
@@ -419,7 +419,9 @@ def test_a_type_that_the_format_cannot_hold_is_refused_by_name_before_anything_i
 @pytest.mark.parametrize("name", ["map of string", "list of map", "struct of map"])
 def test_a_map_is_refused_before_version_2_2(tmp_path: Path, name: str, version: str) -> None:
     with pytest.raises(UnsupportedError, match=r"is a map.*write version 2\.2"):
-        lw.create(tmp_path / "t", table_of(COLUMNS[name][0]), file_version=version)
+        lw.create(
+            tmp_path / "t", table_of(COLUMNS[name][0]), layout=lw.Layout(file_version=version)
+        )
     assert not (tmp_path / "t").exists()
 
 
@@ -436,10 +438,10 @@ def test_null_structs_that_no_one_could_read_again_are_refused(
     with pytest.raises(FormatError, match="nulls"):
         lw.open(tmp_path / "theirs").to_arrow()
     with pytest.raises(InvalidInputError, match=r"'c\.item' has 1 null structs"):
-        lw.create(tmp_path / "ours", table, file_version=version)
+        lw.create(tmp_path / "ours", table, layout=lw.Layout(file_version=version))
     assert not list(tmp_path.glob("ours/**/*.lance"))
     way_out = pa.table({"c": pa.array([[{"a": None}], [], None], kind)})
-    ours = lw.create(tmp_path / "ours", way_out, file_version=version)
+    ours = lw.create(tmp_path / "ours", way_out, layout=lw.Layout(file_version=version))
     assert ours.to_arrow().equals(way_out)
     assert lance.dataset(tmp_path / "ours").to_table().equals(way_out)
 

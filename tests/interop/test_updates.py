@@ -76,7 +76,10 @@ def test_line_45_after_our_updates_pylance_reads_the_same_and_goes_on(
 ) -> None:
     data = rows(0, 60, null_structs=version != "2.0")
     lw.create(
-        uri, data, max_rows_per_file=25, file_version=version, stable_row_ids=stable, fsync=False
+        uri,
+        data,
+        layout=lw.Layout(max_rows_per_file=25, file_version=version, stable_row_ids=stable),
+        access=lw.Access(fsync=False),
     )
     agree(uri).update({"v": "v || '!'", "in.x": "k * 2"}, "k % 3 = 0", rewrite=rewrite)
     lance.dataset(uri).delete("k in (1, 3, 30)")
@@ -105,7 +108,7 @@ def test_line_46_an_update_hands_out_no_new_row_ids(uri: str) -> None:
 
 
 def test_line_47_pylance_finds_a_moved_row_under_its_old_id_at_a_new_address(uri: str) -> None:
-    table = lw.create(uri, rows(0, 20), max_rows_per_file=8).append(rows(20, 4))
+    table = lw.create(uri, rows(0, 20), layout=lw.Layout(max_rows_per_file=8)).append(rows(20, 4))
     before = by_id(table)
     after = table.update({"v": "'moved'"}, "k in (3, 9, 21)", rewrite="rows")
     assert after.counts == RowCounts(updated=3)
@@ -128,7 +131,7 @@ def test_line_47_pylance_finds_a_moved_row_under_its_old_id_at_a_new_address(uri
 def test_line_47_rows_that_stay_in_place_are_stamped_and_their_neighbours_are_not(
     uri: str,
 ) -> None:
-    table = lw.create(uri, rows(0, 20), max_rows_per_file=8)
+    table = lw.create(uri, rows(0, 20), layout=lw.Layout(max_rows_per_file=8))
     before = by_id(table)
     table.update({"v": "'set'"}, "k in (3, 9)", rewrite="columns")
     found = by_id(agree(uri))
@@ -140,7 +143,7 @@ def test_line_47_rows_that_stay_in_place_are_stamped_and_their_neighbours_are_no
 
 @pytest.mark.parametrize("rewrite", WAYS)
 def test_pylance_decodes_our_updates(uri: str, rewrite: str) -> None:
-    table = lw.create(uri, rows(0, 20), max_rows_per_file=10)
+    table = lw.create(uri, rows(0, 20), layout=lw.Layout(max_rows_per_file=10))
     table.update({"v": "'x'"}, "k < 3", rewrite=rewrite)  # type: ignore[arg-type]
     operation = lance.dataset(uri).read_transaction(2).operation
     assert isinstance(operation, lance.LanceOperation.Update)
@@ -165,7 +168,7 @@ def test_pylance_decodes_our_updates(uri: str, rewrite: str) -> None:
 def test_indices_of_pylance_answer_right_after_our_updates(
     uri: str, rewrite: Any, stable: bool, column: str, kind: str, filters: list[str]
 ) -> None:
-    lw.create(uri, rows(0, 60), max_rows_per_file=25, stable_row_ids=stable)
+    lw.create(uri, rows(0, 60), layout=lw.Layout(max_rows_per_file=25, stable_row_ids=stable))
     lance.dataset(uri).create_scalar_index(column, kind)
     changes: list[tuple[dict[str, Any], str]] = [
         ({"k": "k + 100"}, "k % 10 = 3"),
@@ -209,7 +212,7 @@ def test_columns_that_pylance_renamed_added_or_cast_are_updated(uri: str, rewrit
 
 @pytest.mark.parametrize("rewrite", WAYS)
 def test_a_struct_that_is_split_over_files_is_compacted_by_pylance(uri: str, rewrite: Any) -> None:
-    lw.create(uri, rows(0, 30), max_rows_per_file=12)
+    lw.create(uri, rows(0, 30), layout=lw.Layout(max_rows_per_file=12))
     agree(uri).update({"in.x": 1}, "k < 20", rewrite="columns")
     agree(uri).update({"in.deep.z": "'z'"}, "k > 5", rewrite="columns")
     table = agree(uri).update({"in.deep.y": '"in".x'}, "k > 10", rewrite=rewrite)
@@ -253,7 +256,7 @@ def test_a_dictionary_with_nulls_is_updated_in_some_rows(
         "d": pa.array(words, kind),
         "in": pa.array([{"d": each} for each in words], pa.struct([("d", kind)])),
     }
-    table = lw.create(uri, pa.table(columns), file_version=version)
+    table = lw.create(uri, pa.table(columns), layout=lw.Layout(file_version=version))
     after = table.update({"d": "'new'", "in.d": "'new'"}, "k in (0, 1)", rewrite=rewrite)
     assert after.counts == RowCounts(updated=2)
     expected = {0: "new", 1: "new", 2: "b", 3: "a", 4: None}
@@ -307,7 +310,7 @@ def move_ids_out(uri: str) -> None:
 
 @pytest.mark.parametrize("rewrite", WAYS)
 def test_rows_whose_ids_are_outside_the_manifest_keep_them(uri: str, rewrite: Any) -> None:
-    lw.create(uri, rows(0, 20), max_rows_per_file=8)
+    lw.create(uri, rows(0, 20), layout=lw.Layout(max_rows_per_file=8))
     move_ids_out(uri)
     table = lw.open(uri)
     before = by_id(table)
@@ -340,7 +343,7 @@ def test_any_order_of_deletes_and_updates_gives_what_plain_dicts_give(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], stable: bool
 ) -> None:
     uri = str(tmp_path_factory.mktemp("law") / "t")
-    lw.create(uri, rows(0, 24), max_rows_per_file=7, stable_row_ids=stable)
+    lw.create(uri, rows(0, 24), layout=lw.Layout(max_rows_per_file=7, stable_row_ids=stable))
     model = {each["k"]: each for each in rows(0, 24).to_pylist()}
     for kind, low, step in steps:
         where = f"k >= {low} and k % {step} = 0"

@@ -278,7 +278,7 @@ def test_a_bucket_is_cleaned_up_verified_and_repaired(
     s3_root: str, s3_options: dict[str, str]
 ) -> None:
     location = f"{s3_root}/t.lance"
-    table = lw.create(location, ROWS, storage_options=s3_options).delete("a = 3")
+    table = lw.create(location, ROWS, access=lw.Access(storage_options=s3_options)).delete("a = 3")
     table = table.overwrite(ROWS).append(ROWS).delete("a = 5")
     assert table.verify(deep=True).problems == ()
     report = table.cleanup(keep_versions=2)
@@ -290,8 +290,11 @@ def test_a_bucket_is_cleaned_up_verified_and_repaired(
     store = table._snapshot.location.store
     store.put("_versions/18446744073709551609.manifest", b"")
     assert [
-        each.action for each in repair(location, dry_run=True, storage_options=s3_options).proposals
+        each.action
+        for each in repair(
+            location, dry_run=True, access=lw.Access(storage_options=s3_options)
+        ).proposals
     ] == ["set the manifest aside"]
-    repair(location, dry_run=False, storage_options=s3_options)
+    repair(location, dry_run=False, access=lw.Access(storage_options=s3_options))
     assert lance.dataset(location, storage_options=s3_options).version == 5
     assert table.latest().verify().ok

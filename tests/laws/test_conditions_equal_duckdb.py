@@ -70,7 +70,9 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """A table with indices, in several fragments and with deleted rows, and what is left of it."""
     rows = make_rows(Random(f"rows of {request.param}"), ROWS)
     uri = str(tmp_path_factory.mktemp("world") / "t.lance")
-    lw.create(uri, rows, max_rows_per_file=ROWS // 3, fsync=False)
+    lw.create(
+        uri, rows, layout=lw.Layout(max_rows_per_file=ROWS // 3), access=lw.Access(fsync=False)
+    )
     names = INDEXED if request.param != "BITMAP" else [each for each in INDEXED if each != "t"]
     for name in names:
         config = IndexConfig(
@@ -139,7 +141,11 @@ def test_updates_and_deletes_touch_the_rows_that_duckdb_finds(
 ) -> None:
     kind, _, rows, judge = world
     uri = str(tmp_path_factory.mktemp("copies") / "t.lance")
-    copy = lw.create(uri, rows.append_column("hit", pa.nulls(len(rows), pa.int64())), fsync=False)
+    copy = lw.create(
+        uri,
+        rows.append_column("hit", pa.nulls(len(rows), pa.int64())),
+        access=lw.Access(fsync=False),
+    )
     for number, (where, parameters) in enumerate(drawn(f"writes {kind}", max(EXAMPLES // 8, 4))):
         expected = judge.keys(where, parameters)
         if expected is None:

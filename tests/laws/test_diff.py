@@ -45,7 +45,12 @@ class World:
             Column(2, "s", pa.string()),
         )
         state = self.with_rows(State(columns), 9)
-        table = lw.create(self.uri, self.data(state, state.rows), max_rows_per_file=4, fsync=False)
+        table = lw.create(
+            self.uri,
+            self.data(state, state.rows),
+            layout=lw.Layout(max_rows_per_file=4),
+            access=lw.Access(fsync=False),
+        )
         self.states["main", table.version] = state
         return table.version
 
@@ -66,7 +71,9 @@ class World:
         return state.arrow(rows, [each.name for each in state.columns])
 
     def ours(self, branch: str) -> lw.Table:
-        return lw.open(self.uri, branch=None if branch == "main" else branch, fsync=False)
+        return lw.open(
+            self.uri, branch=None if branch == "main" else branch, access=lw.Access(fsync=False)
+        )
 
     def theirs(self, branch: str) -> Any:
         dataset = lance.dataset(self.uri)

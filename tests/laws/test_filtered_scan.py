@@ -58,9 +58,11 @@ class World:
         table = lw.create(
             uri,
             rows(0, extra=True),
-            file_version=file_version,
-            stable_row_ids=stable_row_ids,
-            max_rows_per_file=ROWS // 2,
+            layout=lw.Layout(
+                file_version=file_version,
+                stable_row_ids=stable_row_ids,
+                max_rows_per_file=ROWS // 2,
+            ),
         )
         table.append(rows(ROWS, extra=False)).append(rows(2 * ROWS, extra=True))
         lance.dataset(uri).delete("a % 7 = 3")

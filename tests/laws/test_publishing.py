@@ -108,7 +108,9 @@ def test_what_is_published_is_both_or_it_is_refused(
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
         uri = str(Path(directory, "t.lance"))
-        table = lw.create(uri, data(START), max_rows_per_file=6, stable_row_ids=stable)
+        table = lw.create(
+            uri, data(START), layout=lw.Layout(max_rows_per_file=6, stable_row_ids=stable)
+        )
         branch, main = Side(table.branches.create("exp"), 1_000), Side(table, 2_000)
         for each in on_branch:
             branch.do(each)

@@ -201,9 +201,11 @@ def test_what_we_write_pylance_reads(case: Case) -> None:
     with tempfile.TemporaryDirectory() as directory:
         uri = Path(directory) / "t"
         table = lw.create(
-            uri, case.writes[0], file_version=case.version, max_rows_per_file=case.rows_per_file
+            uri,
+            case.writes[0],
+            layout=lw.Layout(file_version=case.version, max_rows_per_file=case.rows_per_file),
         )
-        table.append(case.writes[1], max_rows_per_file=case.rows_per_file)
+        table.append(case.writes[1], layout=lw.Layout(max_rows_per_file=case.rows_per_file))
         _check(case, uri)
 
 
@@ -230,9 +232,13 @@ def test_what_both_write_in_turns_both_read(case: Case, we_begin: bool) -> None:
         uri = Path(directory) / "t"
         first, second = case.writes
         if we_begin:
-            lw.create(uri, first, file_version=case.version, max_rows_per_file=case.rows_per_file)
+            lw.create(
+                uri,
+                first,
+                layout=lw.Layout(file_version=case.version, max_rows_per_file=case.rows_per_file),
+            )
             lance.write_dataset(_copied(second), uri, mode="append")
         else:
             lance.write_dataset(_copied(first), uri, data_storage_version=case.version)
-            lw.open(uri).append(second, max_rows_per_file=case.rows_per_file)
+            lw.open(uri).append(second, layout=lw.Layout(max_rows_per_file=case.rows_per_file))
         _check(case, uri)

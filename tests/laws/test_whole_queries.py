@@ -187,7 +187,9 @@ def tables(tmp_path_factory: pytest.TempPathFactory, rows: dict[str, pa.Table]) 
     folder, found = tmp_path_factory.mktemp("whole"), {}
     for name, each in rows.items():
         found[name] = str(folder / f"{name}.lance")
-        lw.create(found[name], each, max_rows_per_file=20, fsync=False)
+        lw.create(
+            found[name], each, layout=lw.Layout(max_rows_per_file=20), access=lw.Access(fsync=False)
+        )
     lw.open(found["p"]).indices.create("k").indices.create("label", "BITMAP")
     return found
 

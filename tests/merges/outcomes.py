@@ -35,7 +35,7 @@ def ours(case: Case, folder: Path, ask: Callable[..., pa.Table]) -> Outcome:
     """What we do; ``ask`` runs a statement, as ``on_spark`` does."""
     target, source = case.tables
     uri = str(folder / "t.lance")
-    lw.create(uri, target, max_rows_per_file=2)
+    lw.create(uri, target, layout=lw.Layout(max_rows_per_file=2))
     tables = {"t": uri, "s": str(lw.create(folder / "s.lance", source).uri)}
     try:
         done = ask(case.merge.format(t="t", s="s"), tables=tables).to_pylist()[0]

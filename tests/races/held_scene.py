@@ -45,14 +45,15 @@ class Scene:
     def fresh(self) -> Scene:
         """The same anew, at another place."""
         made = replace(self, uri=f"{self.uri}-{next(self.names)}.lance")
-        made.create(ROWS, max_rows_per_file=3).append(ROWS)
+        made.create(ROWS, layout=lw.Layout(max_rows_per_file=3)).append(ROWS)
         if made.branch is not None:
             made.main().branches.create(made.branch).append(ROWS)
         return made
 
     @property
     def reached(self) -> dict[str, Any]:
-        return {"storage_options": self.options, "manifest_store": self.manifests}
+        access = lw.Access(storage_options=self.options, manifest_store=self.manifests)
+        return {"access": access}
 
     def create(self, rows: pa.Table, **how: Any) -> lw.Table:
         return lw.create(self.uri, rows, **self.reached, **how)

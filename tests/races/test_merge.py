@@ -88,7 +88,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     same place."""
     monkeypatch.setattr(plan, "_FEW_ROWS", 2)
     uri = tmp_path / "t.lance"
-    table = lw.create(uri, table_of(BASE), max_rows_per_file=10)
+    table = lw.create(uri, table_of(BASE), layout=lw.Layout(max_rows_per_file=10))
     exp = table.branches.create("exp").update(
         {"a": "CASE WHEN k = 12 THEN 93 ELSE 90 + k END"}, "k IN (1, 2, 12)", rewrite="rows"
     )

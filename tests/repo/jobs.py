@@ -30,7 +30,9 @@ def record(path: str, storage: Storage, table: str, values: list[int]) -> None:
     """The table is written directly, and recorded by a commit; somebody else may do that."""
     repo = Repository.open(path, storage_options=storage)
     for value in values:
-        lw.open(f"{path}/tables/{table}.lance", storage_options=storage).append(_rows(value))
+        lw.open(f"{path}/tables/{table}.lance", access=lw.Access(storage_options=storage)).append(
+            _rows(value)
+        )
         while True:
             try:
                 repo.commit(f"recorded {value}")

@@ -104,4 +104,4 @@ class Scene:
 
     def table(self, name: str = ONE) -> lw.Table:
         """The table itself, as somebody opens it who does not know the repository."""
-        return lw.open(self.uri(name), storage_options=self.where.options)
+        return lw.open(self.uri(name), access=lw.Access(storage_options=self.where.options))

@@ -75,7 +75,9 @@ def make_table(uri: Path) -> lw.Table:
             "p": pa.array([{"a": n} for n in numbers]),
         }
     )
-    table = lw.create(uri, data, max_rows_per_file=PER_FILE, fsync=False)
+    table = lw.create(
+        uri, data, layout=lw.Layout(max_rows_per_file=PER_FILE), access=lw.Access(fsync=False)
+    )
     table = table.delete("id % 9 = 4 or id between 300 and 350")
     table.branches.create("work")
     branch = table.checkout(branch="work")

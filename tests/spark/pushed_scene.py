@@ -191,7 +191,7 @@ def make_relations(where: Path, seed: int = 0) -> dict[str, Relation]:
     format of data files; an empty one; a part of one; and what they are joined with."""
     rng = Random(seed)
     uri = {each: str(where / f"{each}.lance") for each in ("photos", "oldest", "newest", "empty")}
-    first = lw.create(uri["photos"], photos(rng, 0, 90), max_rows_per_file=30)
+    first = lw.create(uri["photos"], photos(rng, 0, 90), layout=lw.Layout(max_rows_per_file=30))
     first = indexed(first.drop_columns(["gone"]).add_columns({"extra": "k + 1"}))
     table = first.update({"k": "5", "d": "d"}, "id % 11 = 3").delete("id % 7 = 2")
     former = table.version
@@ -203,15 +203,15 @@ def make_relations(where: Path, seed: int = 0) -> dict[str, Relation]:
         made = lw.create(
             uri[name],
             photos(rng, 0, size, null_structs=version != "2.0"),
-            file_version=version,
-            max_rows_per_file=25,
-            stable_row_ids=version == "2.2",
+            layout=lw.Layout(
+                file_version=version, max_rows_per_file=25, stable_row_ids=version == "2.2"
+            ),
         )
         made = made.drop_columns(["gone"]).add_columns({"extra": "k + 1"})
     indexed(made).delete("id BETWEEN 10 AND 30")
     lw.create(uri["empty"], first.schema)
     uri[LABELS] = str(where / "labels.lance")
-    lw.create(uri[LABELS], labels(rng, 20), max_rows_per_file=8).delete("k = 0")
+    lw.create(uri[LABELS], labels(rng, 20), layout=lw.Layout(max_rows_per_file=8)).delete("k = 0")
     return {
         "photos": Relation(uri["photos"]),
         "trial": Relation(uri["photos"], branch="trial"),

@@ -101,7 +101,9 @@ CONDITIONS = (
 def awkward(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
     """Every value that conditions stumble over, in two fragments with a deletion."""
     path = tmp_path_factory.mktemp("columnar") / "awkward.lance"
-    made = lw.create(path, AWKWARD, max_rows_per_file=4, fsync=False)
+    made = lw.create(
+        path, AWKWARD, layout=lw.Layout(max_rows_per_file=4), access=lw.Access(fsync=False)
+    )
     more = AWKWARD.slice(0, 1).set_column(0, "i", pa.array([100], pa.int64()))
     return made.append(more).delete("i = 100")
 
@@ -111,7 +113,9 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
     """A million rows in four fragments, with texts."""
     path = tmp_path_factory.mktemp("columnar") / "many.lance"
     rows = pa.table({"n": range(1_000_000), "s": [f"text {n}" for n in range(1_000_000)]})
-    return lw.create(path, rows, max_rows_per_file=250_000, fsync=False)
+    return lw.create(
+        path, rows, layout=lw.Layout(max_rows_per_file=250_000), access=lw.Access(fsync=False)
+    )
 
 
 def shown(frame: Any) -> str:
@@ -306,7 +310,9 @@ def test_fragments_that_the_driver_leaves_out_are_among_the_metrics(
     spark: Any, tmp_path: Path
 ) -> None:
     rows = pa.table({"n": range(1_000)})
-    table = lw.create(tmp_path / "t", rows, max_rows_per_file=100).indices.create("n", "ZONEMAP")
+    table = lw.create(tmp_path / "t", rows, layout=lw.Layout(max_rows_per_file=100)).indices.create(
+        "n", "ZONEMAP"
+    )
     few = read(spark, table.uri, where="n BETWEEN 250 AND 349")
     few.write.format("noop").mode("overwrite").save()
     found = last_metrics(spark)
@@ -318,7 +324,9 @@ def test_fragments_that_the_driver_leaves_out_are_among_the_metrics(
 @pytest.mark.parametrize("kind", ["BTREE", "ZONEMAP"])
 def test_indices_are_asked_for_what_spark_pushes(spark: Any, tmp_path: Path, kind: str) -> None:
     data = pa.table({"n": [each * 7 % 1_000 for each in range(1_000)], "s": ["text"] * 1_000})
-    table = lw.create(tmp_path / "t", data, max_rows_per_file=300).indices.create("n", kind)
+    table = lw.create(tmp_path / "t", data, layout=lw.Layout(max_rows_per_file=300)).indices.create(
+        "n", kind
+    )
     table = table.append(data.slice(0, 50)).delete("n = 21")
     (segment,) = table.indices
     few = read(spark, table.uri).where("n IN (14, 21, 28, 900)").select("n")
@@ -453,7 +461,9 @@ def is_reading(spark: Any) -> bool:
 def test_errors_of_python_are_told(spark: Any, many: lw.Table, tmp_path: Path) -> None:
     from pyspark.errors import PythonException
 
-    made = lw.create(tmp_path / "t.lance", pa.table({"n": range(10)}), fsync=False)
+    made = lw.create(
+        tmp_path / "t.lance", pa.table({"n": range(10)}), access=lw.Access(fsync=False)
+    )
     frame = read(spark, made.uri)
     for each in (tmp_path / "t.lance" / "data").iterdir():
         each.unlink()
@@ -473,7 +483,9 @@ def test_errors_of_python_are_told(spark: Any, many: lw.Table, tmp_path: Path) -
 def test_errors_of_the_other_way_begin_with_what_they_say_after_words_of_spark(
     spark: Any, tmp_path: Path
 ) -> None:
-    made = lw.create(tmp_path / "t.lance", pa.table({"n": range(10)}), fsync=False)
+    made = lw.create(
+        tmp_path / "t.lance", pa.table({"n": range(10)}), access=lw.Access(fsync=False)
+    )
     with configured(spark, {SETTING: "false"}):
         frames = [read(spark, made.uri)]
         if SOURCES.is_in(release_of(spark)):
@@ -511,7 +523,9 @@ def planned(spark: Any, table: lw.Table, **other: Any) -> Any:
 def test_work_that_fails_once_is_done_in_the_next_attempt(
     spark: Any, many: lw.Table, tmp_path: Path
 ) -> None:
-    made = lw.create(tmp_path / "t.lance", pa.table({"n": range(10)}), fsync=False)
+    made = lw.create(
+        tmp_path / "t.lance", pa.table({"n": range(10)}), access=lw.Access(fsync=False)
+    )
     kept, tried = tmp_path / "work", tmp_path / "tried"
     tried.touch()
     scan = plan_scan(made._snapshot)
@@ -706,7 +720,7 @@ def test_batches_larger_than_their_area_are_handed_over(
     conf = {"spark.executorEnv.LANCEWOOD_SPARK_NO_MAPPING": "1"} if is_streamed else {}
     spark = sessions.use("local", conf)
     values = [bytes([n]) * (n * 3_000_000) for n in (1, 9, 2, 0, 5)]
-    made = lw.create(tmp_path / "t.lance", pa.table({"x": values}), fsync=False)
+    made = lw.create(tmp_path / "t.lance", pa.table({"x": values}), access=lw.Access(fsync=False))
     frame = read(spark, made.uri)
     for _ in range(2):
         assert [each.x for each in frame.collect()] == values

@@ -34,7 +34,9 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def awkward(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
     path = tmp_path_factory.mktemp("columnar") / "awkward.lance"
-    return lw.create(path, AWKWARD, max_rows_per_file=4, fsync=False)
+    return lw.create(
+        path, AWKWARD, layout=lw.Layout(max_rows_per_file=4), access=lw.Access(fsync=False)
+    )
 
 
 def through_both_doors(spark: Any, table: lw.Table) -> list[Any]:
@@ -90,7 +92,12 @@ def united(frames: list[Any]) -> Any:
 
 def test_the_version_and_the_plan_stay_with_the_frame(connected: Any, tmp_path: Path) -> None:
     rows = pa.table({"n": range(100)})
-    table = lw.create(tmp_path / "t.lance", rows, max_rows_per_file=10, fsync=False)
+    table = lw.create(
+        tmp_path / "t.lance",
+        rows,
+        layout=lw.Layout(max_rows_per_file=10),
+        access=lw.Access(fsync=False),
+    )
     frame = read(connected, table.uri)
     table.append(rows)
     assert (frame.count(), frame.where("n < 7").count()) == (100, 7)
@@ -120,7 +127,9 @@ def test_a_server_with_another_lancewood_has_no_door(
 def test_a_request_has_nothing_of_a_read_but_the_digest_of_its_plan(
     connected: Any, awkward: lw.Table
 ) -> None:
-    frame: Any = read(connected, awkward.uri, storage_options={"account_key": "planted-key"})
+    frame: Any = read(
+        connected, awkward.uri, access=lw.Access(storage_options={"account_key": "planted-key"})
+    )
     plan = frame._plan.to_proto(connected.client)
     (key,) = plan.root.read.data_source.options
     assert re.fullmatch("[0-9a-f]{64}", plan.root.read.data_source.options[key])
@@ -193,7 +202,9 @@ def another_session(spark: Any) -> Any:
 def test_an_error_of_ours_says_what_it_says_before_its_stack(
     connected: Any, tmp_path: Path
 ) -> None:
-    made = lw.create(tmp_path / "t.lance", pa.table({"n": range(10)}), fsync=False)
+    made = lw.create(
+        tmp_path / "t.lance", pa.table({"n": range(10)}), access=lw.Access(fsync=False)
+    )
     frames = through_both_doors(connected, made)
     with by_way(connected, PYTHON):
         frames.append(read(connected, made.uri))

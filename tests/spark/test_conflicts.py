@@ -43,7 +43,12 @@ def made(uri: Path) -> lw.Table:
         ]
     )
     data = {"id": numbers, "s": ["s"] * COUNT, "u": numbers, "v": [[n, 0.5] for n in numbers]}
-    table = lw.create(uri, pa.table(data, schema=schema), max_rows_per_file=700, fsync=False)
+    table = lw.create(
+        uri,
+        pa.table(data, schema=schema),
+        layout=lw.Layout(max_rows_per_file=700),
+        access=lw.Access(fsync=False),
+    )
     exp = table.branches.create("exp")
     exp.update({"s": "'there'", "u": "u + 1"}, "id % 3 = 0").delete("id % 100 = 1").append(
         pa.table({"id": [COUNT], "s": ["new there"], "u": [1], "v": [[1, 2]]}, schema=schema)
@@ -165,7 +170,7 @@ def test_blobs_are_in_conflict_and_not_shown(spark: Any, tmp_path: Path) -> None
         ]
     )
     data = pa.table({"id": [1, 2, 3], "b": [b"a", b"b", b"c"]}, schema=schema)
-    table = lw.create(tmp_path / "t.lance", data, file_version="2.1")
+    table = lw.create(tmp_path / "t.lance", data, layout=lw.Layout(file_version="2.1"))
     exp = table.branches.create("exp")
     for each, value in ((exp, b"there"), (table, b"here")):
         news = pa.table({"id": [2, 3], "b": [value, b"same"]}, schema=schema)

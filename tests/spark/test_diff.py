@@ -45,12 +45,19 @@ def rows(numbers: Iterable[int]) -> pa.Table:
 def table(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
     """Version 1, one with rows updated, deleted and inserted, and one that was overwritten."""
     path = tmp_path_factory.mktemp("diff") / "t.lance"
-    made = lw.create(path, rows(range(COUNT)), max_rows_per_file=700, fsync=False)
+    made = lw.create(
+        path,
+        rows(range(COUNT)),
+        layout=lw.Layout(max_rows_per_file=700),
+        access=lw.Access(fsync=False),
+    )
     made = made.update({"s": "'new'"}, "id % 7 = 3").delete("id % 11 = 5")
     made = made.append(rows(range(COUNT, COUNT + 90))).update({"u": "u + 1"}, "id % 13 = 2")
     made.tags.create("changed")
     made.branches.create("exp").update({"s": "'exp'"}, "id < 5")
-    return made.overwrite(rows([*range(500, COUNT + 200)][::-1]), max_rows_per_file=900)
+    return made.overwrite(
+        rows([*range(500, COUNT + 200)][::-1]), layout=lw.Layout(max_rows_per_file=900)
+    )
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def test_executors_build_extend_and_optimize(
     monkeypatch.setattr(building, "SMALL_BYTES", 0)
     told: list[tuple[str, int, int]] = []
     executors = runner(spark, progress=lambda *each: told.append(each))
-    table = lw.create(tmp_path / "t", rows(0, ROWS), max_rows_per_file=200)
+    table = lw.create(tmp_path / "t", rows(0, ROWS), layout=lw.Layout(max_rows_per_file=200))
     for column, kind in {"id": "BTREE", "words": "INVERTED", "v": "IVF_PQ"}.items():
         table = table.indices.create(column, kind, runner=executors)
     assert {what for what, _, _ in told} == {"training", "indexing", "merging"}
@@ -63,7 +63,7 @@ def test_executors_build_extend_and_optimize(
 def test_zones_of_a_small_table_are_found_on_the_driver(spark: Any, tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
     executors = runner(spark, progress=lambda *each: told.append(each))
-    table = lw.create(tmp_path / "t", rows(0, ROWS), max_rows_per_file=200)
+    table = lw.create(tmp_path / "t", rows(0, ROWS), layout=lw.Layout(max_rows_per_file=200))
     tracker = spark.sparkContext.statusTracker()
     before = {*tracker.getJobIdsForGroup()}
     table = table.indices.create("id", "ZONEMAP", name="zones", runner=executors)

@@ -30,7 +30,7 @@ def latest(uri: str, manifests: str) -> ManifestEntry:
 @pytest.mark.campaign
 def test_every_door_commits_through_the_manifest_store(spark: Any, tmp_path: Path) -> None:
     uri, manifests = str(tmp_path / "t.lance"), f"sqlite://{tmp_path}/manifests.db"
-    write(spark.range(10), uri, manifest_store=manifests)
+    write(spark.range(10), uri, access=lw.Access(manifest_store=manifests))
     assert latest(uri, manifests).version == 1
     assert lw.open(uri).config == {"lancewood.manifest_store": "sqlite"}
     familiar = spark.range(10, 12).write.format("lance").mode("append")
@@ -38,13 +38,15 @@ def test_every_door_commits_through_the_manifest_store(spark: Any, tmp_path: Pat
         familiar.save(uri)
     familiar.option("manifestStore", manifests).save(uri)
     assert latest(uri, manifests).version == 2
-    table = lw.open(uri, manifest_store=manifests).delete("id = 3", runner=runner(spark))
+    table = lw.open(uri, access=lw.Access(manifest_store=manifests)).delete(
+        "id = 3", runner=runner(spark)
+    )
     assert latest(uri, manifests).version == table.version == 3
-    add_columns(spark, uri, {"twice": "id * 2"}, manifest_store=manifests)
+    add_columns(spark, uri, {"twice": "id * 2"}, access=lw.Access(manifest_store=manifests))
     entry = latest(uri, manifests)
     assert (entry.version, entry.path.endswith(".manifest")) == (4, True)
-    assert count(spark, uri, manifest_store=manifests) == 11
-    seen = read(spark, uri, where="id > 8", manifest_store=manifests)
+    assert count(spark, uri, access=lw.Access(manifest_store=manifests)) == 11
+    seen = read(spark, uri, where="id > 8", access=lw.Access(manifest_store=manifests))
     assert sorted(each.twice for each in seen.collect()) == [18, 20, 22]
     frame = spark.read.format("lance").option("manifestStore", manifests).load(uri)
     assert frame.count() == 11
@@ -64,5 +66,8 @@ def test_a_stream_commits_through_the_manifest_store(spark: Any, tmp_path: Path)
     )
     query.awaitTermination(120)
     query.stop()
-    assert latest(uri, manifests).version == lw.open(uri, manifest_store=manifests).version
-    assert lw.open(uri, manifest_store=manifests).count_rows() == 3
+    assert (
+        latest(uri, manifests).version
+        == lw.open(uri, access=lw.Access(manifest_store=manifests)).version
+    )
+    assert lw.open(uri, access=lw.Access(manifest_store=manifests)).count_rows() == 3

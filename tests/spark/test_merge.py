@@ -134,7 +134,11 @@ def test_a_frame_is_merged_as_a_table_of_the_same_rows_is(
         monkeypatch.setattr(key_join, "FEW_PAIRS", 0)
     there, new = old_rows(make(count, 1)), new_rows(make(count, 2))
     mine, other = (
-        lw.create(tmp_path / name, there, stable_row_ids=stable, max_rows_per_file=count // 4)
+        lw.create(
+            tmp_path / name,
+            there,
+            layout=lw.Layout(stable_row_ids=stable, max_rows_per_file=count // 4),
+        )
         for name in ("mine.lance", "other.lance")
     )
     mine, other = (each.delete("n % 7 = 3") for each in (mine, other))
@@ -184,7 +188,9 @@ def test_a_frame_that_answers_differently_each_time_is_asked_once(
             yield pa.RecordBatch.from_pydict({"k": keys, "v": mood, "w": mood})
 
     columns = {"k": range(1_000), "v": [-1.0] * 1_000, "w": [-1.0] * 1_000}
-    table = lw.create(tmp_path / "t.lance", pa.table(columns), max_rows_per_file=300)
+    table = lw.create(
+        tmp_path / "t.lance", pa.table(columns), layout=lw.Layout(max_rows_per_file=300)
+    )
     frame = spark.range(0, 2_000, 1, 3).mapInArrow(moody, "k bigint, v double, w double")
     after, counts = FrameMerge(frame, table._snapshot, Choices(on="k")).run()
     rows = lance.dataset(table.uri).to_table().to_pylist()

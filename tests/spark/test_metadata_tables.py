@@ -47,7 +47,7 @@ def table(tmp_path: Path) -> lw.Table:
     made = lw.create(
         tmp_path / "t.lance",
         rows,
-        max_rows_per_file=4,
+        layout=lw.Layout(max_rows_per_file=4),
         commit=lw.CommitOptions(properties={"who": "me"}),
     )
     made.tags.create("v1", metadata={"by": "me"})

@@ -54,7 +54,9 @@ def rows(first: int, size: int) -> pa.Table:
 def table(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
     """Four fragments of 1,000 rows, of which every tenth is deleted."""
     path = tmp_path_factory.mktemp("read") / "t.lance"
-    made = lw.create(path, rows(0, 4000), max_rows_per_file=1000, fsync=False)
+    made = lw.create(
+        path, rows(0, 4000), layout=lw.Layout(max_rows_per_file=1000), access=lw.Access(fsync=False)
+    )
     return made.delete("n % 10 = 7")
 
 
@@ -150,7 +152,7 @@ def test_zero_columns_have_rows_to_count(spark: Any, table: lw.Table, small_task
 
 
 def test_empty_table_is_an_empty_dataframe(spark: Any, tmp_path: Path) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(0, 0).schema, fsync=False)
+    made = lw.create(tmp_path / "t.lance", rows(0, 0).schema, access=lw.Access(fsync=False))
     frame = read(spark, made.uri)
     assert (told(frame), frame.columns) == ([], ["n", "d", "s", "t", "v"])
     assert count(spark, made.uri) == count(spark, made.uri, where="n > 1") == 0
@@ -159,7 +161,12 @@ def test_empty_table_is_an_empty_dataframe(spark: Any, tmp_path: Path) -> None:
 def test_count_is_told_by_the_manifest_or_by_tasks(
     spark: Any, tmp_path: Path, small_tasks: None
 ) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(0, 900), max_rows_per_file=300, fsync=False)
+    made = lw.create(
+        tmp_path / "t.lance",
+        rows(0, 900),
+        layout=lw.Layout(max_rows_per_file=300),
+        access=lw.Access(fsync=False),
+    )
     assert count(spark, made.uri, where="d < 50 AND s IS NOT NULL") == 160
     assert count(spark, made.uri, where="n = ?", parameters=[5]) == 1
     shutil.rmtree(tmp_path / "t.lance" / "data")
@@ -184,7 +191,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
     """2,000,000 rows of 16 bytes: more than Spark broadcasts."""
     numbers = np.arange(2_000_000)
     path = tmp_path_factory.mktemp("large") / "t.lance"
-    return lw.create(path, pa.table({"n": numbers, "m": numbers % 7}), fsync=False)
+    return lw.create(
+        path, pa.table({"n": numbers, "m": numbers % 7}), access=lw.Access(fsync=False)
+    )
 
 
 @pytest.mark.sliced(2)
@@ -231,7 +240,7 @@ def test_messages_of_megabytes_travel_as_rows(
 
 
 def test_revision_is_found_once_and_kept_by_later_actions(spark: Any, tmp_path: Path) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(0, 10), fsync=False)
+    made = lw.create(tmp_path / "t.lance", rows(0, 10), access=lw.Access(fsync=False))
     made.tags.create("v1")
     frame = read(spark, made.uri)
     frame.createOrReplaceTempView("kept_revision")
@@ -255,7 +264,12 @@ def test_revision_is_found_once_and_kept_by_later_actions(spark: Any, tmp_path: 
 def test_filtered_dataframe_does_not_change_the_one_it_came_from(
     spark: Any, tmp_path: Path
 ) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(0, 20), max_rows_per_file=7, fsync=False)
+    made = lw.create(
+        tmp_path / "t.lance",
+        rows(0, 20),
+        layout=lw.Layout(max_rows_per_file=7),
+        access=lw.Access(fsync=False),
+    )
     frame = read(spark, made.uri)
     assert frame.where("n < 3").count() == 3
     assert frame.count() == 20
@@ -277,7 +291,7 @@ def test_filtered_dataframe_does_not_change_the_one_it_came_from(
 def test_version_that_was_cleaned_up_is_told_so(spark: Any, tmp_path: Path) -> None:
     from pyspark.errors import PythonException
 
-    made = lw.create(tmp_path / "t.lance", rows(0, 10), fsync=False)
+    made = lw.create(tmp_path / "t.lance", rows(0, 10), access=lw.Access(fsync=False))
     frame = read(spark, made.uri)
     assert len(numbers(frame)) == 10
     made.overwrite(rows(50, 5)).cleanup(older_than=timedelta(0), in_flight=timedelta(0))
@@ -306,7 +320,7 @@ def test_plan_that_spark_prints_names_the_version_and_no_secret(
     spark: Any, table: lw.Table, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret = {"aws_secret_access_key": "planted-secret"}
-    frame = read(spark, table.uri, storage_options=secret, where="n > 3")
+    frame = read(spark, table.uri, access=lw.Access(storage_options=secret), where="n > 3")
     frame.explain(mode="extended")
     printed = capsys.readouterr().out + repr(frame)
     assert "t.lance version 2" in printed
@@ -315,7 +329,12 @@ def test_plan_that_spark_prints_names_the_version_and_no_secret(
 
 
 def test_clone_with_a_moved_source_and_other_bases_is_read(spark: Any, tmp_path: Path) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(0, 30), max_rows_per_file=10, fsync=False)
+    made = lw.create(
+        tmp_path / "t.lance",
+        rows(0, 30),
+        layout=lw.Layout(max_rows_per_file=10),
+        access=lw.Access(fsync=False),
+    )
     made = made.delete("n = 11")
     clone = made.clone(tmp_path / "c.lance").append(rows(30, 3))
     assert numbers(read(spark, clone.uri)) == [each for each in range(33) if each != 11]

@@ -53,10 +53,10 @@ def test_spark_writes_what_pylance_reads_and_spark_reads_again(spark: Any, tmp_p
 def check(spark: Any, here: Path, rows: pa.Table) -> None:
     here.mkdir()
     first, second = here / "first.lance", here / "second.lance"
-    lw.create(first, rows, file_version=VERSION)
+    lw.create(first, rows, layout=lw.Layout(file_version=VERSION))
     expected = by_pylance(first)  # JSON is not stored letter by letter
     frame = lws.read(spark, first)
-    made = lws.write(frame, second, schema=rows.schema, file_version=VERSION)
+    made = lws.write(frame, second, schema=rows.schema, layout=lw.Layout(file_version=VERSION))
     assert (made.version, made.counts) == (1, lw.RowCounts(inserted=rows.num_rows))
     assert by_pylance(second) == expected
     assert arrow_of(lws.read(spark, second)) == arrow_of(frame)

@@ -43,7 +43,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
         "near": pa.FixedSizeListArray.from_arrays(pa.array(STORED.reshape(-1)), WIDTH),
     }
     uri = str(tmp_path_factory.mktemp("search") / "t.lance")
-    lw.create(uri, pa.table(data), max_rows_per_file=300, fsync=False)
+    lw.create(
+        uri, pa.table(data), layout=lw.Layout(max_rows_per_file=300), access=lw.Access(fsync=False)
+    )
     lance.dataset(uri).create_index("near", "IVF_FLAT", num_partitions=2)
     return lw.open(uri).delete("id % 10 = 3")
 
@@ -139,7 +141,8 @@ def test_a_version_that_a_process_keeps_is_read_with_the_options_of_each_search(
     table: lw.Table,
 ) -> None:
     first, second = (
-        lw.open(table.uri, storage_options={"aws_session_token": each}) for each in ("old", "new")
+        lw.open(table.uri, access=lw.Access(storage_options={"aws_session_token": each}))
+        for each in ("old", "new")
     )
     kept, found = work_of(first)._whole, work_of(second)._whole
     assert found.manifest is kept.manifest

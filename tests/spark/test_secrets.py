@@ -79,8 +79,8 @@ def shown(frame: Any) -> str:
 
 def use_options_everywhere(spark: Any, uri: str) -> str:
     """Do what makes Spark write options down; what it shows of them and says in errors."""
-    write(spark.range(20), uri, storage_options=OPTIONS)
-    fast = read(spark, uri, storage_options=OPTIONS)
+    write(spark.range(20), uri, access=lw.Access(storage_options=OPTIONS))
+    fast = read(spark, uri, access=lw.Access(storage_options=OPTIONS))
     familiar = spark.read.format("lance").options(**AS_OPTIONS).load(uri)
     more = spark.range(20, 22).write.format("lance").mode("append").options(**AS_OPTIONS)
     more.save(uri)
@@ -91,7 +91,7 @@ def use_options_everywhere(spark: Any, uri: str) -> str:
     spark.sql("INSERT INTO v VALUES (22)")
     view = spark.sql("SELECT * FROM v")
     view.collect()
-    lw.open(uri, storage_options=OPTIONS).delete("id = 3", runner=runner(spark))
+    lw.open(uri, access=lw.Access(storage_options=OPTIONS)).delete("id = 3", runner=runner(spark))
     told = "".join(shown(each) for each in (fast, familiar, view))
     for each in (fast, familiar):
         with pytest.raises(Exception, match="USER_RAISED") as failed:
@@ -159,7 +159,7 @@ def test_a_server_of_connect_hides_options_and_knows_sets_by_name(
 ) -> None:
     sessions.stop()
     monkeypatch.setenv("LANCEWOOD_CREDENTIALS", str(credentials(tmp_path, s3_options)))
-    lw.create(s3_root, pa.table({"id": range(9)}), storage_options=s3_options)
+    lw.create(s3_root, pa.table({"id": range(9)}), access=lw.Access(storage_options=s3_options))
     spark = connect()
     told = use_options_everywhere(spark, str(tmp_path / "t.lance"))
     found = spark.read.format("lance").option("credentials", "lake").load(s3_root)
@@ -219,7 +219,7 @@ def test_a_set_of_options_reaches_executors_by_name_and_is_in_no_plan_or_event(
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("9 9 9\n")
     assert "there are no credentials 'sea' in" in done.stdout
-    assert lw.open(s3_root, storage_options=s3_options).count_rows() == 10
+    assert lw.open(s3_root, access=lw.Access(storage_options=s3_options)).count_rows() == 10
     events = told_in(tmp_path / "events")
     assert "credentials" in events
     for each in (s3_options["aws_secret_access_key"], s3_options["aws_access_key_id"]):

@@ -33,7 +33,9 @@ def table(tmp_path: Path) -> lw.Table:
             "v": pa.array([[each, each + 0.5] for each in range(20)], pa.list_(pa.float32(), 2)),
         }
     )
-    made = lw.create(tmp_path / "t.lance", rows.slice(0, 12), max_rows_per_file=12)
+    made = lw.create(
+        tmp_path / "t.lance", rows.slice(0, 12), layout=lw.Layout(max_rows_per_file=12)
+    )
     return made.append(rows.slice(12))
 
 

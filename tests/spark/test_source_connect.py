@@ -23,7 +23,7 @@ pytestmark = [
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
     rows = pa.table({"i": pa.array(range(20), pa.int64())})
-    return lw.create(tmp_path / "t.lance", rows, max_rows_per_file=8)
+    return lw.create(tmp_path / "t.lance", rows, layout=lw.Layout(max_rows_per_file=8))
 
 
 def load(spark: Any, table: lw.Table, **options: object) -> Any:

@@ -99,7 +99,9 @@ def test_what_is_not_needed_is_not_read(spark: Any, tmp_path: Path) -> None:
     """Files that are not there any more cannot have been opened."""
     location = tmp_path / "t.lance"
     data = pa.table({"id": pa.array(range(9), pa.int64()), "s": ["x"] * 9})
-    made = lw.create(location, data, max_rows_per_file=3, fsync=False).delete("id = 4")
+    made = lw.create(
+        location, data, layout=lw.Layout(max_rows_per_file=3), access=lw.Access(fsync=False)
+    ).delete("id = 4")
     first = {each.name for each in (location / "data").iterdir()}
     made.add_columns({"later": "id * 2"})
     tables = {"t": str(location)}
@@ -114,7 +116,7 @@ def test_what_is_not_needed_is_not_read(spark: Any, tmp_path: Path) -> None:
 
 
 def test_a_frame_keeps_its_version_and_leaves_no_view_behind(spark: Any, tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t.lance", pa.table({"id": [1, 2]}), fsync=False)
+    table = lw.create(tmp_path / "t.lance", pa.table({"id": [1, 2]}), access=lw.Access(fsync=False))
     table.branches.create("exp")
     views = spark.sql("SHOW VIEWS").collect()
     frame = sql(spark, "SELECT a.id FROM t@exp a JOIN t@exp b USING (id)", tables={"t": table.uri})

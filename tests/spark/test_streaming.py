@@ -63,7 +63,7 @@ def keys(uri: object, **where: Any) -> list[int]:
 @pytest.mark.campaign
 def test_a_table_flows_into_another_exactly_once_over_restarts(spark: Any, tmp_path: Path) -> None:
     source, target, checkpoint = (tmp_path / each for each in ("a.lance", "b.lance", "c"))
-    lw.create(source, rows(*range(50)), max_rows_per_file=20).delete("k = 7")
+    lw.create(source, rows(*range(50)), layout=lw.Layout(max_rows_per_file=20)).delete("k = 7")
     frame = stream(spark, source, maxRowsPerTrigger=30)
     query = run(frame, checkpoint, target)
     assert keys(target) == [each for each in range(50) if each != 7]

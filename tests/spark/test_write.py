@@ -196,7 +196,13 @@ def test_empty_frames_and_empty_partitions(spark: Any, uri: Path) -> None:
 
 def test_rows_are_spread_sorted_and_cut(spark: Any, uri: Path) -> None:
     frame = numbers(spark, 0, 100).withColumnRenamed("s", "a b")
-    written = write(frame, uri, partitions=1, sort_by=[frame["id"].desc()], max_rows_per_file=40)
+    written = write(
+        frame,
+        uri,
+        partitions=1,
+        sort_by=[frame["id"].desc()],
+        layout=lw.Layout(max_rows_per_file=40),
+    )
     assert written.files == 3
     assert ids(uri) == list(range(99, -1, -1))
     assert [each.physical_rows for each in lw.open(uri).fragments] == [40, 40, 20]
@@ -206,7 +212,11 @@ def test_rows_are_spread_sorted_and_cut(spark: Any, uri: Path) -> None:
         assert texts == sorted(texts)
     assert (
         write(
-            numbers(spark, 0, 4, 1), uri, "overwrite", overwrite_schema=True, max_bytes_per_file=1
+            numbers(spark, 0, 4, 1),
+            uri,
+            "overwrite",
+            overwrite_schema=True,
+            layout=lw.Layout(max_bytes_per_file=1),
         ).files
         == 4
     )
@@ -258,7 +268,7 @@ def test_types_are_restored_by_the_table(spark: Any, uri: Path) -> None:
         ("id, s", {"partitions": 0}, "partitions"),
         ("id, s", {"partitions": 1 << 31}, "partitions"),
         ("id, s", {"on": "id"}, "on"),
-        ("id, s", {"app": "loader"}, "batch"),
+        ("id, s", {"commit": {"app": "loader"}}, "CommitOptions"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_spark_runs(
@@ -352,7 +362,7 @@ def test_a_task_that_fails_twice_writes_its_rows_once(
     frame = numbers(spark, 0, 1000).mapInArrow(
         partial(fail_twice, str(tmp_path / "flag")), "id long, s string"
     )
-    written = write(frame, uri, max_rows_per_file=100)
+    written = write(frame, uri, layout=lw.Layout(max_rows_per_file=100))
     assert len(list(tmp_path.glob("attempt*"))) == 3
     assert written.counts == RowCounts(inserted=1000)
     assert sorted(ids(uri)) == list(range(1000))
@@ -400,7 +410,7 @@ def test_a_write_is_collected_once_and_its_plan_holds_no_secret(
         return collect(self)
 
     monkeypatch.setattr(type(frame), "collect", watched)
-    write(frame, uri, storage_options={"aws_secret_access_key": "geheim"})
+    write(frame, uri, access=lw.Access(storage_options={"aws_secret_access_key": "geheim"}))
     assert len(plans) == 1
     assert "MapInArrow" in plans[0]
     assert "geheim" not in plans[0]

@@ -20,22 +20,17 @@ MADE = runpy.run_path(str(SCRIPT))
 PAGE: str = MADE["PAGE"].read_text()
 
 MEANT = {
-    "app": "str | None = None",
+    "access": "Access | None = None",
     "at": "At = None",
-    "base_storage_options": "Mapping[str, Mapping[str, str]] | None = None",
-    "bases": "Sequence[NewBase] = ()",
-    "batch": "int | None = None",
     "branch": "str | None = None",
-    "commit_lock": "CommitLock | None = None",
+    "commit": "CommitOptions | None = None",
     "dry_run": "bool = False",
     "in_bases": "Bases = None",
-    "into": "Bases = None",
-    "manifest_store": "str | ManifestStore | None = None",
+    "into": "str | None = None",
+    "layout": "Layout | None = None",
     "message": "str | None = None",
     "onto": "str | None = None",
-    "properties": "Mapping[str, str] | None = None",
     "runner": "Runner | None = None",
-    "serializable": "bool = False",
     "storage_options": "Mapping[str, str] | None = None",
     "where": "str | None = None",
 }
@@ -50,7 +45,6 @@ class Other(NamedTuple):
 
 
 _REVISION = "a commit of a repository, which is a text and has no number; HEAD's unless it is said"
-_MERGED_INTO = "a branch, as everybody says of merges"
 _GIT = "as with git, nobody commits by hand without a word"
 
 EXCEPTIONS = {
@@ -63,12 +57,10 @@ EXCEPTIONS = {
     ),
     ("Repository.commit", "message"): Other("str", _GIT),
     ("Repository.snapshot", "message"): Other("str", _GIT),
+    ("Repository.marks.set", "commit"): Other("Hash", "the commit of git that is marked"),
     ("Repository.switch", "at"): Other('str = "HEAD"', _REVISION),
     ("Repository.switch", "branch"): Other("str", "the branch is what the verb is about"),
     ("Repository.tags.create", "at"): Other('str = "HEAD"', _REVISION),
-    ("Table.branches.conflicts", "into"): Other("str | None = None", _MERGED_INTO),
-    ("Table.branches.merge", "into"): Other("str | None = None", _MERGED_INTO),
-    ("spark.conflicts", "into"): Other("str | None = None", _MERGED_INTO),
     ("Table.delete", "where"): Other("str", "that every row goes has to be said: 'true'"),
 }
 

@@ -17,6 +17,9 @@ from lancewood import errors
 
 def test_public_names_are_exactly_these() -> None:
     assert set(lancewood.__all__) == {
+        "Access",
+        "CommitOptions",
+        "Layout",
         "AlreadyExistsError",
         "Answer",
         "BasePath",

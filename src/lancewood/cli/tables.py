@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
@@ -28,7 +28,7 @@ from lancewood.cli.repository import TableNames, check_main_is_meant
 from lancewood.errors import InvalidInputError
 from lancewood.table import (
     MAIN,
-    Access,
+    Address,
     NamedVersion,
     Runner,
     called,
@@ -158,19 +158,19 @@ class TableOptions(StoreOptions):
     ] = None
 
     @property
-    def reached_by(self) -> dict[str, Any]:
-        """The arguments for ``lancewood.open`` and its like."""
-        return {"storage_options": self.storage, "manifest_store": self.manifest_store}
+    def access(self) -> lw.Access:
+        """How tables are reached."""
+        return lw.Access(storage_options=self.storage, manifest_store=self.manifest_store)
 
-    def access(self, uri: str) -> Access:
-        return Access(uri, **self.reached_by)
+    def address(self, uri: str) -> Address:
+        return Address(uri, self.access)
 
     def whole_uri(self, uri: str) -> str:
         """Where a whole table is; raises InvalidInputError if the uri has a revision."""
-        return self.access(uri).whole("the command").uri
+        return self.address(uri).whole("the command").uri
 
     def opened(self, uri: str, revision: Revision = NEWEST) -> lw.Table:
-        return lw.Table(self.access(uri).open(**revision.arguments()))
+        return lw.Table(self.address(uri).open(**revision.arguments()))
 
     def to_read(self, uri: str, revision: Revision) -> lw.Table:
         """One version, for a command that reads: the uri may be a name in the repository around."""
@@ -214,13 +214,13 @@ class BranchOptions(TableOptions):
     def history(self, uri: str, limit: int | None) -> Iterator[lw.VersionInfo]:
         """The versions of the branch; the newest need not be readable."""
         names = TableNames(self.storage)
-        access = self.access(names.whole(uri) or uri)
+        access = self.address(names.whole(uri) or uri)
         with names.shown_in_errors():
             return history(access, branch=self.branch, limit=limit)
 
     def count_versions(self, uri: str) -> int:
         """How many versions of the branch there are."""
-        access = self.access(TableNames(self.storage).whole(uri) or uri)
+        access = self.address(TableNames(self.storage).whole(uri) or uri)
         return count_versions(access, branch=self.branch)
 
     def to_compare(self, uri: str) -> lw.Table:
@@ -270,8 +270,8 @@ class Changing(TableOptions):
     ] = False
 
     @property
-    def reached_by(self) -> dict[str, Any]:
-        return {**super().reached_by, "unsafe": self.unsafe}
+    def access(self) -> lw.Access:
+        return replace(super().access, unsafe=self.unsafe)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,7 +322,7 @@ class Committing(Changing):
         another branch than main. ``is_main_meant`` is for commands that name their branches
         themselves.
         """
-        found = open_named(self.access(uri), branch)
+        found = open_named(self.address(uri), branch)
         if not found.is_branch_named and not is_main_meant:
             check_main_is_meant(uri, found.table, self.storage)
         return found

@@ -37,7 +37,15 @@ from lancewood.engine.location import (
     is_table_root,
     own_file_root,
 )
-from lancewood.engine.snapshot import TAG, Access, Family, Snapshot, find_family, manifest_names
+from lancewood.engine.snapshot import (
+    TAG,
+    Access,
+    Address,
+    Family,
+    Snapshot,
+    find_family,
+    manifest_names,
+)
 from lancewood.engine.upkeep import (
     PINS_CONFIG,
     ClonePin,
@@ -96,15 +104,17 @@ from lancewood.store.base import Store, is_there
 from lancewood.store.transfer import copy_object
 
 
-def target_location(source: Snapshot, target: Access) -> Location:
+def target_location(source: Snapshot, target: Address) -> Location:
     """The place of a clone; it reaches the files of the source with the source's options.
 
     Its storage options default to those of the source. Raises InvalidInputError if one of the two
     tables would lie inside the other.
     """
     location = source.location
-    if target.storage_options is None:
-        target = replace(target, storage_options=location.storage_options)
+    how = target.access or Access()
+    if how.storage_options is None:
+        how = replace(how, storage_options=location.storage_options)
+        target = replace(target, access=how)
     store = target.store()
     main = location.main(source.manifest) or location.store
     if store.uri.startswith(f"{main.uri}/"):
@@ -121,8 +131,8 @@ def target_location(source: Snapshot, target: Access) -> Location:
     known = {each.path: location.options_of(each) or {} for each in source.manifest.base_paths}
     known[location.uri] = location.storage_options or {}
     known.update(location.base_storage_options)
-    known.update(target.base_storage_options or {})
-    return Location(store, target.storage_options, base_storage_options=known)
+    known.update(how.base_storage_options or {})
+    return Location(store, how.storage_options, base_storage_options=known)
 
 
 def base_name(source: Snapshot, tag: str | None) -> str | None:

@@ -21,7 +21,7 @@ from lancewood.pipeline.definition.toml_file import plain_options
 from lancewood.pipeline.report.facts import RunFacts
 from lancewood.repo import HEADS, MAIN, Hash, Repository, View
 from lancewood.spark.reading.read import read_snapshot
-from lancewood.table import Table, exists
+from lancewood.table import Access, Table, exists
 from lancewood.table import open as open_table
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class TargetTable:
 
     def opened(self) -> Table:
         """The table as it stands now."""
-        return open_table(self.uri, branch=self.branch, storage_options=self.options)
+        return open_table(self.uri, branch=self.branch, access=Access(storage_options=self.options))
 
 
 @dataclass
@@ -121,7 +121,7 @@ class RunContext:
             found = open_table(
                 self._targets[table].uri,
                 branch=None if into == MAIN else into,
-                storage_options=self.storage_options,
+                access=Access(storage_options=self.storage_options),
             )
         except NotFoundError:
             return set()
@@ -207,9 +207,9 @@ class RunContext:
     def _elsewhere(self, table: str) -> Table | None:
         """The table at the uri of a target, as long as the repository does not know it."""
         uri = self._uri_of(table)
-        if uri is None or not exists(uri, storage_options=self.storage_options):
+        if uri is None or not exists(uri, access=Access(storage_options=self.storage_options)):
             return None
-        return open_table(uri, storage_options=self.storage_options)
+        return open_table(uri, access=Access(storage_options=self.storage_options))
 
 
 def run_branch(run: str) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from lancewood.engine.snapshot import TAG, Access, Snapshot, resolve
+from lancewood.engine.snapshot import TAG, Access, Address, Snapshot, resolve
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.expr.columns import alike, find, folded, path_of
 from lancewood.model.refs import ByName, OnBranch, Revision, parse_revision
@@ -207,7 +207,7 @@ class Sources:
         if not isinstance(source, str | os.PathLike):
             return source._snapshot
         try:
-            found = Access(source, storage_options=self.storage_options).open()
+            found = Address(source, Access(storage_options=self.storage_options)).open()
         except NotFoundError:
             if source is name and name.lower().endswith(_OTHER_FILES):
                 raise _no_lance(name) from None

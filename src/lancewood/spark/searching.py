@@ -33,10 +33,9 @@ from lancewood.engine.searching import (
     ranks,
     searched_metric,
 )
-from lancewood.engine.snapshot import At, Snapshot
+from lancewood.engine.snapshot import Access, At, Snapshot
 from lancewood.engine.versions import load_manifest
 from lancewood.errors import InvalidInputError
-from lancewood.external.base import ManifestStore
 from lancewood.jobs.job import pack_fragments
 from lancewood.model.fragment import Fragment
 from lancewood.model.manifest import Manifest
@@ -81,10 +80,7 @@ def search(
     tag: str | None = None,
     as_of: datetime | None = None,
     at: At = None,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    allowed_bases: Sequence[str] | None = None,
+    access: Access | None = None,
 ) -> DataFrame:
     """Every row of a frame with each of its ``k`` nearest rows of a table, as a DataFrame.
 
@@ -110,10 +106,7 @@ def search(
         "tag": tag,
         "as_of": as_of,
         "at": at,
-        "storage_options": storage_options,
-        "base_storage_options": base_storage_options,
-        "manifest_store": manifest_store,
-        "allowed_bases": allowed_bases,
+        "access": access,
     }
     check_running(spark)
     if columns is not None:

@@ -7,17 +7,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancewood.engine.base import check_number
-from lancewood.engine.location import Bases, NewBase
 from lancewood.engine.schema import Parameters
-from lancewood.engine.snapshot import Access
+from lancewood.engine.snapshot import Access, Address
 from lancewood.engine.write import (
+    Layout,
     PlannedWrite,
     WriteMode,
     WriteRequest,
@@ -26,8 +26,6 @@ from lancewood.engine.write import (
     plan_write,
 )
 from lancewood.errors import BatchAppliedError, InvalidInputError
-from lancewood.external.base import ManifestStore
-from lancewood.external.lock import CommitLock
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.merge_into.source import Choices, Matched, NotMatched, NotMatchedBySource
 from lancewood.jobs.rows.updating import Rewriting
@@ -60,16 +58,11 @@ def write(
     branch: str | None = None,
     partitions: int | None = None,
     sort_by: str | Column | Sequence[str | Column] | None = None,
-    max_rows_per_file: int | None = None,
-    max_bytes_per_file: int | None = None,
-    into: Bases = None,
+    layout: Layout | None = None,
     schema: pa.Schema | None = None,
     merge_schema: bool = False,
     overwrite_schema: bool = False,
     replace_where: str | None = None,
-    stable_row_ids: bool | None = None,
-    file_version: str | None = None,
-    bases: Sequence[NewBase] = (),
     matched: Matched = "update",
     not_matched: NotMatched = "insert",
     not_matched_by_source: NotMatchedBySource = "keep",
@@ -81,12 +74,7 @@ def write(
     dry_run: bool = False,
     message: str | None = None,
     commit: CommitOptions | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    commit_lock: CommitLock | None = None,
-    unsafe: bool = False,
-    fsync: bool | None = None,
+    access: Access | None = None,
 ) -> Written:
     """Write a frame: executors write files, the driver commits once, and then all rows are visible.
 
@@ -111,20 +99,18 @@ def write(
 
     ``uri`` may also be a table that is open: a state of a transaction of a repository
     (``tx.table("photos")``), where the rows are part of the transaction, or a handle on a branch.
-    ``branch``, or a uri such as ``photos.lance@exp``, writes to a branch. ``app`` and ``batch``
-    load once: the version records the newest batch of an application, and a batch that is already
-    there is skipped, even if a driver died after its commit. ``partitions`` first spreads the rows
-    over so many tasks, each of which writes its own files; ``sort_by`` sorts the rows of each. A
-    file is closed at ``max_rows_per_file`` rows or ``max_bytes_per_file`` Arrow bytes. With
-    ``skip_empty`` an append without rows to an existing table makes no version. ``into`` says which
-    of the table's bases get the files, as for ``Table.append``. ``stable_row_ids``,
-    ``file_version`` and ``bases`` are for a new table, as in ``lancewood.create``; for an existing
-    table they must match it.
+    ``branch``, or a uri such as ``photos.lance@exp``, writes to a branch. An app and batch in
+    ``commit`` load once: the version records the newest batch of an application, and a batch that
+    is already there is skipped, even if a driver died after its commit. ``partitions`` first
+    spreads the rows over so many tasks, each of which writes its own files; ``sort_by`` sorts the
+    rows of each. ``layout`` says how large files are, and which of the table's roots get them; what
+    it says of a new table must hold for one that is there. With ``skip_empty`` an append without
+    rows to an existing table makes no version.
 
     With ``dry_run`` everything is checked that does not depend on the rows, and no Spark job runs.
     The result then has the version that the write would build on and says whether it would be
-    skipped; counts, files and bytes are None. ``commit_lock`` is as for ``lancewood.open``, and is
-    taken by the driver, which alone commits.
+    skipped; counts, files and bytes are None. The ``commit_lock`` of
+    ``access`` is taken by the driver, which alone commits.
 
     If a task fails, Spark tries it again. If the job fails, no version changes, and at most files
     are left that cleanup removes by age. Errors that another attempt would not change (a null that
@@ -140,16 +126,11 @@ def write(
     FormatError that the table is damaged. Errors of the frame itself are Spark's own exceptions.
     """
     _check_frame(df)
-    request = WriteRequest(
+    request = WriteRequest.of(
+        layout,
         mode=mode,
         branch=branch,
         schema=schema,
-        max_rows_per_file=max_rows_per_file,
-        max_bytes_per_file=max_bytes_per_file,
-        into=into,
-        stable_row_ids=stable_row_ids,
-        file_version=file_version,
-        bases=bases,
         merge_schema=merge_schema,
         overwrite_schema=overwrite_schema,
         replace_where=replace_where,
@@ -166,12 +147,7 @@ def write(
     _check_mode(mode, choices, deleted=deleted, skip_empty=skip_empty, sort_by=sort_by)
     commit_options = CommitOptions.of(commit, message, takes_batch=True)
     how: dict[str, Any] = {
-        "storage_options": storage_options,
-        "base_storage_options": base_storage_options,
-        "manifest_store": manifest_store,
-        "commit_lock": commit_lock,
-        "unsafe": unsafe,
-        "fsync": fsync,
+        "access": access,
     }
     opened = snapshot_in(uri, branch=branch, **how)
     if partitions is not None:
@@ -185,7 +161,7 @@ def write(
     applied = commit_options.policy.applied
     if opened is None:
         assert not isinstance(uri, Table)
-        plan = plan_write(Access(uri, **how), request, applied)
+        plan = plan_write(Address(uri, access), request, applied)
     else:
         opened.check_writable()
         opened.check_open()

@@ -103,7 +103,7 @@ def _check_verbs(corner: Store) -> Iterator[StoreCheck]:
     yield run_check(
         "put-if-absent",
         lambda: _put_if_absent(corner),
-        "commits would be lost here: use another store, or unsafe=True with a single writer",
+        "commits would be lost here: use another store, or Access(unsafe=True) with one writer",
     )
     yield run_check(
         "compare-and-swap",

@@ -57,9 +57,9 @@ def probe_put_if_absent(store: Store, key: str) -> None:
     if seen is not None:
         raise UnsupportedError(
             f"{store.uri} does not honour put-if-absent: {seen}. Of two commits at the same time "
-            "one would be lost without a word, so nothing was committed. Pass unsafe=True to "
-            "create or open if nobody else ever writes to this table, or keep its versions in an "
-            "external manifest store: manifest_store=",
+            "one would be lost without a word, so nothing was committed. Say "
+            "access=Access(unsafe=True) if nobody else ever writes to this table, or keep its "
+            "versions in an external manifest store: Access(manifest_store=…)",
             uri=store.uri,
         )
 

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from lancewood.engine.location import BasePath
     from lancewood.engine.rows import IndexMask
     from lancewood.engine.schema import Parameters
-    from lancewood.engine.snapshot import Access, At, TableStats
+    from lancewood.engine.snapshot import Access, Address, At, TableStats
     from lancewood.engine.upkeep import Dropped, MigratedNames, examine
     from lancewood.engine.versions import VersionInfo
+    from lancewood.engine.write import Layout
     from lancewood.expr import shorten
     from lancewood.external.base import ManifestStore
     from lancewood.external.lock import CommitLock
@@ -114,6 +115,7 @@ __all__ = [
     "IN_FLIGHT",
     "MAIN",
     "Access",
+    "Address",
     "Append",
     "At",
     "BasePath",
@@ -148,6 +150,7 @@ __all__ = [
     "IndexInfo",
     "IndexMask",
     "Indices",
+    "Layout",
     "LocalRunner",
     "ManifestStore",
     "Matched",
@@ -225,9 +228,10 @@ _NAMES = {
     "lancewood.engine.location": "BasePath",
     "lancewood.engine.rows": "IndexMask",
     "lancewood.engine.schema": "Parameters",
-    "lancewood.engine.snapshot": "Access At TableStats",
+    "lancewood.engine.snapshot": "Access Address At TableStats",
     "lancewood.engine.upkeep": "MigratedNames examine Dropped",
     "lancewood.engine.versions": "VersionInfo",
+    "lancewood.engine.write": "Layout",
     "lancewood.expr": "shorten",
     "lancewood.external.base": "ManifestStore",
     "lancewood.external.lock": "CommitLock",

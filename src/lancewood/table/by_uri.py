@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancewood.engine.base import FileLimits
-from lancewood.engine.location import Bases, NewBase
-from lancewood.engine.snapshot import TAG, Access, At, has_revision, is_table, open_revision
+from lancewood.engine.snapshot import (
+    TAG,
+    Access,
+    Address,
+    At,
+    has_revision,
+    is_table,
+    open_revision,
+)
 from lancewood.engine.upkeep import Dropped, MigratedNames, drop_table
 from lancewood.engine.upkeep import migrate_names as migrate_table_names
-from lancewood.engine.write import WriteRequest, create_table
-from lancewood.external.base import ManifestStore
-from lancewood.external.lock import CommitLock
+from lancewood.engine.write import Layout, WriteRequest, create_table
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.retention import COMMITTING
@@ -42,67 +46,27 @@ def create(
     data: Any,
     *,
     schema: pa.Schema | None = None,
-    stable_row_ids: bool = True,
-    max_rows_per_file: int = FileLimits().max_rows,
-    max_bytes_per_file: int = FileLimits().max_bytes,
-    file_version: str | None = None,
-    bases: Sequence[NewBase] = (),
-    into: Bases = None,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    commit_lock: CommitLock | None = None,
-    unsafe: bool = False,
-    fsync: bool | None = None,
+    layout: Layout | None = None,
+    access: Access | None = None,
     message: str | None = None,
     commit: CommitOptions | None = None,
 ) -> Table:
     """A new table with the data, or an empty one for a ``pyarrow.Schema``.
 
     ``data`` is anything that speaks Arrow; ``schema`` says which columns the table gets, where that
-    is not the data's own schema. ``stable_row_ids`` gives every row an id that stays with it. A
-    data file is closed at ``max_rows_per_file`` rows or ``max_bytes_per_file`` Arrow bytes;
-    ``file_version`` is 2.0, 2.1 or 2.2. ``storage_options`` are credentials and settings of object
-    stores, in the words that pylance takes. Before the first commit to one it must prove that it
-    never writes over an object that is there; ``unsafe=True`` goes without the proof, and two
-    writers at once may then lose a commit. ``fsync=False`` leaves the syncing of local files to
-    the system. ``message``, or the properties of ``commit``, are kept with the
-    version.
-
-    ``bases`` declares other roots for the table's files: ``BasePath`` values, or paths. ``into``
-    says which of them get the data, as for ``Table.append``; by default it goes to
-    the table's own root. ``base_storage_options`` are storage options of base paths, by name or
-    path. Those in another bucket than the table get no credentials of ``storage_options``: without
-    options of their own they have the environment's. No option is ever written down.
-
-    ``manifest_store`` is for an object store that cannot put if absent: the versions are committed
-    through ``"sqlite:///path/file.db"``, ``"postgresql://…"`` or ``"dynamodb://table"``, which is
-    pylance's ``s3+ddb://``; ``"rename-if-absent"`` is for one that can rename so. ``commit_lock``
-    is called with a version and gives a context manager, in which nobody else commits it. All who
-    write to a table must say the same; ``docs/manifest-stores.md`` says which to choose.
+    is not the data's own schema. ``layout`` says how rows become files, which base paths the table
+    declares, and whether rows have stable ids, which they have by default. ``access`` says how
+    stores are reached. ``message``, or the properties of ``commit``, are kept with the version.
 
     An ``@`` may be part of the table's name, unless what stands before it is a table.
     Raises AlreadyExistsError if there is a table.
     """
     snapshot = create_table(
-        Access(
-            uri,
-            storage_options=storage_options,
-            base_storage_options=base_storage_options,
-            manifest_store=manifest_store,
-            commit_lock=commit_lock,
-            unsafe=unsafe,
-            fsync=fsync,
-        ).whole("create"),
+        Address(uri, access).whole("create"),
         data,
-        WriteRequest(
+        WriteRequest.of(
+            layout,
             schema=schema,
-            max_rows_per_file=max_rows_per_file,
-            max_bytes_per_file=max_bytes_per_file,
-            into=into,
-            stable_row_ids=stable_row_ids,
-            file_version=file_version,
-            bases=bases,
         ),
         properties=CommitOptions.of(commit, message, takes_serializable=False).properties,
     )
@@ -117,13 +81,7 @@ def open(
     tag: str | None = None,
     as_of: datetime | str | None = None,
     at: At = None,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    commit_lock: CommitLock | None = None,
-    unsafe: bool = False,
-    fsync: bool | None = None,
-    allowed_bases: Sequence[str] | None = None,
+    access: Access | None = None,
 ) -> Table:
     """The table at its newest version, or at the one that is asked for.
 
@@ -135,22 +93,13 @@ def open(
     (``"tag:v1"``). The uri may carry such a text after an ``@``: ``photos.lance@exp:12``. A uri
     that is itself a table wins, and a ``PathLike`` is never parted.
 
-    ``unsafe`` is as for ``create``, and so are the options, ``manifest_store`` and ``commit_lock``:
-    the handle keeps them, also when it is pickled. ``allowed_bases`` are the only other places
-    that its manifests may send a reader to; ``storage_options`` are for those, too.
+    ``access`` says how stores are reached: the handle keeps it, also when it is pickled. Its
+    ``allowed_bases`` are the only other places that manifests may send a reader to;
+    ``storage_options`` are for those, too.
     Raises NotFoundError, or FormatError naming the newest readable version.
     """
-    access = Access(
-        uri,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-        commit_lock=commit_lock,
-        unsafe=unsafe,
-        fsync=fsync,
-        allowed_bases=allowed_bases,
-    )
-    return Table(access.open(branch=branch, version=version, tag=tag, as_of=as_of, at=at))
+    address = Address(uri, access)
+    return Table(address.open(branch=branch, version=version, tag=tag, as_of=as_of, at=at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +114,9 @@ class NamedVersion:
     is_tag: bool = False
 
 
-def open_named(access: Access, branch: str | None = None) -> NamedVersion:
+def open_named(address: Address, branch: str | None = None) -> NamedVersion:
     """The newest version of a branch, or the version that the uri carries."""
-    location, in_uri = access.find()
+    location, in_uri = address.find()
     snapshot = open_revision(location, in_uri=in_uri, branch=branch)
     is_tag = TAG in snapshot.derived
     meant = None if in_uri is None else parse_revision(in_uri)
@@ -199,22 +148,13 @@ def diff(
 def exists(
     uri: str | os.PathLike[str],
     *,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    commit_lock: CommitLock | None = None,
+    access: Access | None = None,
 ) -> bool:
     """Whether there is a table, or the revision of one that a uri carries.
 
     Without a revision no manifest is opened.
     """
-    location, revision = Access(
-        uri,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-        commit_lock=commit_lock,
-    ).find()
+    location, revision = Address(uri, access).find()
     if revision is not None:
         return has_revision(location, revision)
     return is_table(location.store)
@@ -225,10 +165,7 @@ def drop(
     *,
     force: bool = False,
     dry_run: bool = False,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    commit_lock: CommitLock | None = None,
+    access: Access | None = None,
 ) -> Dropped:
     """Delete a table: only what the format owns, other files below the root stay.
 
@@ -236,16 +173,10 @@ def drop(
 
     Refuses a table that has branches or tags unless forced: a clone elsewhere is seen by the tag
     that it left. A clone's own tags at its sources go with it; a warning names one that stays.
-    Those in other buckets need ``base_storage_options``, as for ``open``.
+    Those in other buckets need ``base_storage_options`` of an ``Access``.
     A manifest store forgets the table, also one that was removed without it. Raises NotFoundError.
     """
-    location = Access(
-        uri,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-        commit_lock=commit_lock,
-    ).whole("drop")
+    location = Address(uri, access).whole("drop")
     dropped = drop_table(location, force=force, dry_run=dry_run)
     for each in dropped.still_pinned:
         warnings.warn(f"{each.root} keeps a pin: {each.why}", stacklevel=2)
@@ -255,10 +186,7 @@ def drop(
 def migrate_names(
     uri: str | os.PathLike[str],
     *,
-    storage_options: Mapping[str, str] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    commit_lock: CommitLock | None = None,
-    unsafe: bool = False,
+    access: Access | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> MigratedNames:
     """Rename the manifests of a table and its branches from scheme V1 to V2, or finish doing so.
@@ -267,13 +195,7 @@ def migrate_names(
     was interrupted. Changes nothing where all names are V2. ``progress`` is told how many more
     were renamed.
     """
-    location = Access(
-        uri,
-        storage_options=storage_options,
-        manifest_store=manifest_store,
-        commit_lock=commit_lock,
-        unsafe=unsafe,
-    ).whole("migrate_names")
+    location = Address(uri, access).whole("migrate_names")
     return migrate_table_names(location.store, progress)
 
 
@@ -281,11 +203,7 @@ def repair(
     uri: str | os.PathLike[str],
     *,
     dry_run: bool = False,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    commit_lock: CommitLock | None = None,
-    unsafe: bool = False,
+    access: Access | None = None,
     runner: Runner | None = None,
 ) -> RepairReport:
     """Make a damaged table whole, also one that does not open.
@@ -296,14 +214,7 @@ def repair(
     """
     from lancewood.jobs.upkeep.repair import repair as repair_table
 
-    location = Access(
-        uri,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-        commit_lock=commit_lock,
-        unsafe=unsafe,
-    ).whole("repair")
+    location = Address(uri, access).whole("repair")
     return repair_table(location, runner_or_threads(runner), dry_run=dry_run)
 
 
@@ -312,10 +223,7 @@ def relocate(
     *,
     dry_run: bool = False,
     in_flight: timedelta = COMMITTING,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    commit_lock: CommitLock | None = None,
+    access: Access | None = None,
     runner: Runner | None = None,
 ) -> RelocationReport:
     """Write the present place of a table that was copied or moved into its manifests.
@@ -332,11 +240,5 @@ def relocate(
     """
     from lancewood.jobs.relocate import relocate as relocate_table
 
-    location = Access(
-        uri,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-        commit_lock=commit_lock,
-    ).whole("relocate")
+    location = Address(uri, access).whole("relocate")
     return relocate_table(location, runner_or_threads(runner), dry_run=dry_run, in_flight=in_flight)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from lancewood.engine.snapshot import Access, Snapshot, history_location, main_location
+from lancewood.engine.snapshot import Address, Snapshot, history_location, main_location
 from lancewood.engine.versions import (
     VersionInfo,
     VersionList,
@@ -149,25 +149,25 @@ def _deletion_file(snapshot: Snapshot, fragment: Fragment) -> StoredFile:
 
 
 def history(
-    access: Access, *, branch: str | None = None, limit: int | None = None
+    address: Address, *, branch: str | None = None, limit: int | None = None
 ) -> Iterator[VersionInfo]:
     """The versions of a branch, newest first, also where the newest cannot be read.
 
     Raises NotFoundError where there is no table.
     """
-    return iterate_versions(_store_of(access, branch), limit)
+    return iterate_versions(_store_of(address, branch), limit)
 
 
-def count_versions(access: Access, *, branch: str | None = None) -> int:
+def count_versions(address: Address, *, branch: str | None = None) -> int:
     """How many versions a branch has; none is opened.
 
     Raises NotFoundError where there is no table.
     """
-    return len(list_versions(_store_of(access, branch)).versions)
+    return len(list_versions(_store_of(address, branch)).versions)
 
 
-def _store_of(access: Access, branch: str | None) -> Store:
-    location, revision = access.find()
+def _store_of(address: Address, branch: str | None) -> Store:
+    location, revision = address.find()
     store = history_location(location, branch=branch, in_uri=revision).store
     require_newest(store)
     return store

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self
 import pyarrow as pa
 
 from lancewood.engine.base import check_number
-from lancewood.engine.snapshot import Access, At, Descent, Snapshot, is_there, resolve
+from lancewood.engine.snapshot import Address, At, Descent, Snapshot, is_there, resolve
 from lancewood.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lancewood.jobs.counts import RowCounts
 from lancewood.model.ids import Version, is_detached
@@ -452,14 +452,14 @@ def _state(mine: Snapshot, side: int | str | datetime | os.PathLike[str] | Handl
     if isinstance(side, Handle):
         return side._snapshot
     if isinstance(side, os.PathLike) or (isinstance(side, str) and "://" in side):
-        return Access(side).open()
+        return Address(side).open()
     try:
         return resolve(mine, side)
     except (NotFoundError, InvalidInputError):
         # Names of branches may hold "/", too: a text is a path only if it is no revision.
         if isinstance(side, str) and ("/" in side or os.sep in side or ".lance" in side):
             with suppress(NotFoundError, InvalidInputError):
-                return Access(side).open()
+                return Address(side).open()
         raise
 
 

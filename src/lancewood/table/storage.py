@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
@@ -12,9 +12,7 @@ from lancewood.engine.base import FileLimits
 from lancewood.engine.location import Base, BasePath, declared_bases, normal_path
 from lancewood.engine.rows import IndexMask, load_index_mask
 from lancewood.engine.schema import Parameters
-from lancewood.engine.snapshot import Access
-from lancewood.external.base import ManifestStore
-from lancewood.external.lock import CommitLock
+from lancewood.engine.snapshot import Access, Address
 from lancewood.jobs.job import CommitOptions
 from lancewood.jobs.runner import Runner
 from lancewood.jobs.upkeep.retention import IN_FLIGHT, Retention
@@ -44,7 +42,7 @@ class BaseVerbs(Handle):
         message: str | None = None,
         commit: CommitOptions | None = None,
     ) -> Self:
-        """Declare another root for data files, which ``append(into=…)`` can then write to.
+        """Declare another root for data files, which ``Layout(into=…)`` can then write to.
 
         Files go directly into ``path`` or, if it ``is_dataset_root``, into its directory ``data``.
         Raises InvalidInputError for a name or place that the table has already, for its own root,
@@ -182,12 +180,7 @@ class CloneVerbs(Handle):
         *,
         deep: bool = False,
         tag: str | None = None,
-        storage_options: Mapping[str, str] | None = None,
-        base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-        manifest_store: str | ManifestStore | None = None,
-        commit_lock: CommitLock | None = None,
-        unsafe: bool = False,
-        fsync: bool | None = None,
+        access: Access | None = None,
         dry_run: bool = False,
         message: str | None = None,
         commit: CommitOptions | None = None,
@@ -202,10 +195,9 @@ class CloneVerbs(Handle):
         ``runner``, and is independent of this table afterwards.
 
         ``tag`` is a tag of this version, and becomes the name of the clone's base path; the default
-        is the tag that this handle was opened by, or its branch. ``storage_options`` are for the
-        target, by default those of this table; ``base_storage_options`` are as for ``open``. All
-        other options are the target's, as for ``create``. ``dry_run`` checks all of this, and
-        counts the files of a deep clone; the handle is then this one.
+        is the tag that this handle was opened by, or its branch. ``access`` is that of the target,
+        whose storage options are by default those of this table. ``dry_run`` checks all of this,
+        and counts the files of a deep clone; the handle is then this one.
 
         Raises AlreadyExistsError if there is a table at the target.
         """
@@ -218,16 +210,8 @@ class CloneVerbs(Handle):
 
         facts = CommitOptions.of(commit, message, takes_serializable=False).properties
         threads = runner_or_threads(runner)
-        access = Access(
-            target,
-            storage_options=storage_options,
-            base_storage_options=base_storage_options,
-            manifest_store=manifest_store,
-            commit_lock=commit_lock,
-            unsafe=unsafe,
-            fsync=fsync,
-        )
-        location = target_location(self._snapshot, access)
+        address = Address(target, access)
+        location = target_location(self._snapshot, address)
         name = base_name(self._snapshot, tag)
         if deep:
             made, copied = clone_deep(

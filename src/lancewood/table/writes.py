@@ -7,9 +7,8 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from lancewood.engine.base import FileLimits
-from lancewood.engine.location import Bases
 from lancewood.engine.write import (
+    Layout,
     RowsToWrite,
     WriteRequest,
     commit_written,
@@ -32,33 +31,27 @@ class WriteVerbs(Handle):
         data: Any,
         *,
         merge_schema: bool = False,
-        into: Bases = None,
+        layout: Layout | None = None,
         dry_run: bool = False,
         message: str | None = None,
         commit: CommitOptions | None = None,
-        max_rows_per_file: int = FileLimits().max_rows,
-        max_bytes_per_file: int = FileLimits().max_bytes,
     ) -> Self:
         """Add rows. Columns are matched by name; a missing nullable one becomes null.
 
         With ``merge_schema`` columns, and fields of structs, that only the data has are added to
         the table in the same version; they are nullable, and null in the rows that are there.
 
-        ``into`` says where the new files go, to one root after the other: the names, ids or paths
-        of base paths, None in a list for the own root, or ``"all"``. By default that is the own
-        root, and on a branch the main root. Bytes of blobs in files of version 2.1 are found in
-        a base path by us, but not by pylance 14. ``counts.inserted`` is the number of rows;
-        ``dry_run`` checks all of them and writes nothing, so that a stream is read to its end.
+        ``layout`` says how large files are, and in which roots of the table. ``counts.inserted`` is
+        the number of rows; ``dry_run`` checks all of them and writes nothing, so that a stream is
+        read to its end.
 
         An app and batch in ``commit`` load a batch once: the version also notes it, and a batch
         that is there already, or comes before one that is, is a BatchAppliedError.
         """
-        request = WriteRequest(
+        request = WriteRequest.of(
+            layout,
             mode="append",
             merge_schema=merge_schema,
-            max_rows_per_file=max_rows_per_file,
-            max_bytes_per_file=max_bytes_per_file,
-            into=into,
         )
         commit_options = CommitOptions.of(commit, message, takes_batch=True)
         self._snapshot.check_new(commit_options.policy.applied)
@@ -72,13 +65,10 @@ class WriteVerbs(Handle):
         schema: pa.Schema | None = None,
         merge_schema: bool = False,
         replace_where: str | None = None,
-        file_version: str | None = None,
-        into: Bases = None,
+        layout: Layout | None = None,
         dry_run: bool = False,
         message: str | None = None,
         commit: CommitOptions | None = None,
-        max_rows_per_file: int = FileLimits().max_rows,
-        max_bytes_per_file: int = FileLimits().max_bytes,
     ) -> Self:
         """Replace schema and rows. Configuration, metadata and base paths stay; older versions too.
 
@@ -86,18 +76,15 @@ class WriteVerbs(Handle):
         ``append``. With ``replace_where`` the columns and the other rows stay: only rows that meet
         this condition are replaced, in one commit, and a new row that does not meet it is an error.
         ``counts`` says how many rows were deleted and inserted; if there are none there is no new
-        version. ``into``, ``dry_run`` and ``commit`` are as for ``append``.
+        version. ``layout``, ``dry_run`` and ``commit`` are as for ``append``.
         """
-        request = WriteRequest(
+        request = WriteRequest.of(
+            layout,
             mode="overwrite",
             schema=schema,
             merge_schema=merge_schema,
             overwrite_schema=not merge_schema and replace_where is None,
             replace_where=replace_where,
-            file_version=file_version,
-            max_rows_per_file=max_rows_per_file,
-            max_bytes_per_file=max_bytes_per_file,
-            into=into,
         )
         commit_options = CommitOptions.of(commit, message, takes_batch=True)
         self._snapshot.check_new(commit_options.policy.applied)
@@ -108,20 +95,16 @@ class WriteVerbs(Handle):
         self,
         data: Any,
         *,
-        into: Bases = None,
-        max_rows_per_file: int = FileLimits().max_rows,
-        max_bytes_per_file: int = FileLimits().max_bytes,
+        layout: Layout | None = None,
     ) -> tuple[Fragment, ...]:
         """Write rows that a later ``commit`` of an Append will name; nothing is visible yet.
 
-        Fragments pickle, so that other processes can write and one can commit. ``into`` is as for
+        Fragments pickle, so that other processes can write and one can commit. ``layout`` is as for
         ``append``.
         """
-        request = WriteRequest(
+        request = WriteRequest.of(
+            layout,
             mode="append",
-            max_rows_per_file=max_rows_per_file,
-            max_bytes_per_file=max_bytes_per_file,
-            into=into,
         )
         rows = rows_to_append(self._snapshot, data, request)
         return rows.files.write(rows.reader)

@@ -26,7 +26,12 @@ pytestmark = [pytest.mark.spark, with_the_door]
 def test_columns_are_read_where_the_tasks_run(sessions: Any, kind: str, tmp_path: Path) -> None:
     spark = sessions.use(kind)
     rows = pa.table({"n": range(1000), "s": [f"text {n}" for n in range(1000)]})
-    made = lw.create(tmp_path / "t.lance", rows, max_rows_per_file=300, fsync=False)
+    made = lw.create(
+        tmp_path / "t.lance",
+        rows,
+        layout=lw.Layout(max_rows_per_file=300),
+        access=lw.Access(fsync=False),
+    )
     assert why_closed(spark) is None
     frames = [read(spark, made.uri)]
     if HAS_SOURCES:
@@ -36,4 +41,6 @@ def test_columns_are_read_where_the_tasks_run(sessions: Any, kind: str, tmp_path
         assert (frame.count(), frame.where("n < 5").count()) == (1000, 5)
         assert frame.selectExpr("sum(n)").collect()[0][0] == 499_500
     secret = {"aws_secret_access_key": "planted-secret"}
-    assert read(spark, made.uri, storage_options=secret).where("n = 1").count() == 1
+    assert (
+        read(spark, made.uri, access=lw.Access(storage_options=secret)).where("n = 1").count() == 1
+    )

@@ -29,7 +29,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
     path = tmp_path_factory.mktemp("killed-reads") / "t.lance"
     ids = pa.array(range(ROWS), pa.int64())
     rows = pa.table({"id": ids, "text": [f"text {each}" for each in range(ROWS)]})
-    return lw.create(path, rows, max_rows_per_file=ROWS // FRAGMENTS).delete("id % 10 = 3")
+    return lw.create(path, rows, layout=lw.Layout(max_rows_per_file=ROWS // FRAGMENTS)).delete(
+        "id % 10 = 3"
+    )
 
 
 def some_way_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -56,7 +56,9 @@ def test_frames_are_written_in_every_mode_and_read_back_through_both_doors(
     any_spark: Any, tmp_path: Path
 ) -> None:
     uri = tmp_path / "photos.lance"
-    made = write(rows(any_spark, 0, 100), uri, schema=SCHEMA, max_rows_per_file=20)
+    made = write(
+        rows(any_spark, 0, 100), uri, schema=SCHEMA, layout=lw.Layout(max_rows_per_file=20)
+    )
     assert (made.version, made.counts, made.skipped) == (1, lw.RowCounts(inserted=100), False)
     assert judged(uri) == expected(range(100))
     old = read(any_spark, uri, columns=["id"])
@@ -98,8 +100,8 @@ def test_frames_are_written_in_every_mode_and_read_back_through_both_doors(
 @elsewhere
 def test_merge_is_that_of_the_local_runner(any_spark: Any, tmp_path: Path) -> None:
     uri, local = tmp_path / "photos.lance", tmp_path / "local.lance"
-    write(rows(any_spark, 0, 60), uri, schema=SCHEMA, max_rows_per_file=10)
-    ours = lw.create(local, lw.open(uri), max_rows_per_file=10)
+    write(rows(any_spark, 0, 60), uri, schema=SCHEMA, layout=lw.Layout(max_rows_per_file=10))
+    ours = lw.create(local, lw.open(uri), layout=lw.Layout(max_rows_per_file=10))
     news = any_spark.range(55, 65).selectExpr("id", "'new' AS label")
     done = write(news, uri, "merge", on="id")
     theirs = ours.merge(arrow_of(news), on="id")
@@ -115,7 +117,7 @@ def test_rows_that_differ_are_those_of_a_diff_here(
 ) -> None:
     monkeypatch.setattr("lancewood.spark.diffs.diff.MOST_KEYS", 0)
     uri = tmp_path / "photos.lance"
-    write(rows(any_spark, 0, 60), uri, schema=SCHEMA, max_rows_per_file=10)
+    write(rows(any_spark, 0, 60), uri, schema=SCHEMA, layout=lw.Layout(max_rows_per_file=10))
     table = lw.open(uri).update({"label": "'new'"}, "id % 7 = 2").delete("id > 50")
     table = table.overwrite(table.scan().to_arrow().slice(5))
     for versions, on in ((1, 3), None), ((2, 4), "id"):
@@ -135,7 +137,7 @@ def test_conflicts_are_those_found_here_and_a_frame_decides_them(
     any_spark: Any, tmp_path: Path
 ) -> None:
     uri = tmp_path / "photos.lance"
-    write(rows(any_spark, 0, 60), uri, schema=SCHEMA, max_rows_per_file=10)
+    write(rows(any_spark, 0, 60), uri, schema=SCHEMA, layout=lw.Layout(max_rows_per_file=10))
     table = lw.open(uri)
     table.branches.create("trial").update({"label": "'there'"}, "id % 4 = 0").delete("id = 3")
     table = table.update({"label": "'here'"}, "id % 6 = 0").update({"vector": "NULL"}, "id = 3")

@@ -193,7 +193,7 @@ def test_files_that_are_all_gone_when_they_were_read_are_remembered(scene: Scene
 def test_lance_table_gives_rows_that_were_inserted_or_updated_since(scene: Scene) -> None:
     uri = scene.folder / "t.lance"
     rows = pa.table({"id": list(range(6)), "name": [f"n{n}" for n in range(6)]})
-    table = lw.create(uri, rows, max_rows_per_file=2)
+    table = lw.create(uri, rows, layout=lw.Layout(max_rows_per_file=2))
     with scene.frames(TABLE) as frames:
         assert values(frames.frame("rows")) == [0, 1, 2, 3, 4, 5]
         scene.publish(frames)
@@ -270,7 +270,9 @@ def test_state_that_leads_nowhere_is_refused_with_the_way_out(scene: Scene) -> N
 
 
 def test_table_without_stable_row_ids_is_no_incremental_source(scene: Scene) -> None:
-    lw.create(scene.folder / "t.lance", pa.table({"id": [1]}), stable_row_ids=False)
+    lw.create(
+        scene.folder / "t.lance", pa.table({"id": [1]}), layout=lw.Layout(stable_row_ids=False)
+    )
     with (
         scene.frames(TABLE) as frames,
         pytest.raises(InvalidInputError, match=r"sources\.rows\.incremental: .*stable row ids"),

@@ -21,7 +21,7 @@ ROWS = pa.table({"id": [1, 2, 3], "name": ["a", "b", None], "s": [{"x": 1, "y": 
 def uri(tmp_path: Path) -> str:
     """Three rows in two fragments."""
     location = str(tmp_path / "t.lance")
-    lw.create(location, ROWS, max_rows_per_file=2)
+    lw.create(location, ROWS, layout=lw.Layout(max_rows_per_file=2))
     return location
 
 

@@ -63,7 +63,7 @@ def test_create_takes_the_columns_of_a_table_by_its_uri(
     monkeypatch.setattr("lancewood.cli.commands.table.lw.open", opened)
     options = ["--schema-from", "s3://b/t", "--storage-option", "region=x"]
     assert lw_run("table", "create", tmp_path / "b.lance", *options).code == 3
-    assert asked == [("s3://b/t", {"storage_options": {"region": "x"}})]
+    assert asked == [("s3://b/t", {"access": lw.Access(storage_options={"region": "x"})})]
 
 
 @pytest.mark.parametrize("options", [[], ["--column", "a:int8", "--schema-from", "x.csv"]])
@@ -272,7 +272,7 @@ def test_a_short_list_of_files_decodes_no_more_than_it_shows(
     lw_ok: Lw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = str(tmp_path / "t.lance")
-    lw.create(uri, pa.table({"a": range(50)}), max_rows_per_file=1)
+    lw.create(uri, pa.table({"a": range(50)}), layout=lw.Layout(max_rows_per_file=1))
     decoded = []
 
     def watched(raw: bytes, name: str) -> Any:

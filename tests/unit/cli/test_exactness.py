@@ -310,7 +310,11 @@ def test_blobs_are_refused_by_name_unless_they_are_left_out(lw_run: Lw, tmp_path
     uri = tmp_path / "t.lance"
     blob = pa.field("blob", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     schema = pa.schema([pa.field("id", pa.int64()), blob])
-    lw.create(uri, pa.table({"id": [1], "blob": [b"bytes"]}, schema=schema), file_version="2.1")
+    lw.create(
+        uri,
+        pa.table({"id": [1], "blob": [b"bytes"]}, schema=schema),
+        layout=lw.Layout(file_version="2.1"),
+    )
     ran = lw_run("table", "export", uri, tmp_path / "x.parquet")
     assert ran.code == 9
     assert "'blob'" in ran.err

@@ -31,7 +31,9 @@ ROWS = pa.table(
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     location = str(tmp_path / "t.lance")
-    lw.create(location, ROWS.slice(0, 100), max_rows_per_file=40).append(ROWS.slice(100))
+    lw.create(location, ROWS.slice(0, 100), layout=lw.Layout(max_rows_per_file=40)).append(
+        ROWS.slice(100)
+    )
     return location
 
 

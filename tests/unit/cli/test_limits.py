@@ -21,7 +21,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> lw.Repository:
     """Seven rows in four fragments; three of them were changed on both branches."""
     made = lw.Repository.init(tmp_path / "r", fsync=False)
     monkeypatch.chdir(made.path)
-    lw.create("tables/birds.lance", ROWS, max_rows_per_file=2)
+    lw.create("tables/birds.lance", ROWS, layout=lw.Layout(max_rows_per_file=2))
     made.add("birds", "tables/birds.lance")
     made.branches.create("exp")
     for branch, text in (("exp", "theirs"), ("main", "ours")):

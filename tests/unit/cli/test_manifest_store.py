@@ -38,7 +38,10 @@ def test_commands_commit_through_the_manifest_store(
     run("table", "branch", "t.lance", "exp")
     run("table", "import", "t.lance", "rows.csv", "--mode", "append", "--branch", "exp")
     monkeypatch.delenv("LANCEWOOD_MANIFEST_STORE")
-    assert lw.open("t.lance", branch="exp", manifest_store=manifests).count_rows() == 3
+    assert (
+        lw.open("t.lance", branch="exp", access=lw.Access(manifest_store=manifests)).count_rows()
+        == 3
+    )
     run("table", "clone", "t.lance", "c.lance", "--target-manifest-store", manifests)
     assert lw.open("c.lance").config["lancewood.manifest_store"] == "sqlite"
 

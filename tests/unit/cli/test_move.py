@@ -21,7 +21,9 @@ ROWS = pa.table({"id": [1, 2, 3, 4]})
 def uri(tmp_path: Path) -> str:
     """Four rows in four fragments, and a home called cold."""
     location = str(tmp_path / "t.lance")
-    lw.create(location, ROWS, max_rows_per_file=1).add_base(tmp_path / "cold", name="cold")
+    lw.create(location, ROWS, layout=lw.Layout(max_rows_per_file=1)).add_base(
+        tmp_path / "cold", name="cold"
+    )
     return location
 
 

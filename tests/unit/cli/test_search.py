@@ -23,7 +23,7 @@ def birds(tmp_path: Path) -> str:
         "v": pa.array([[0, 0], [1, 0], [0, 2], [5, 5]], pa.list_(pa.float32(), 2)),
     }
     uri = str(tmp_path / "birds.lance")
-    lw.create(uri, pa.table(rows), fsync=False)
+    lw.create(uri, pa.table(rows), access=lw.Access(fsync=False))
     lance.dataset(uri).create_scalar_index("name", "INVERTED", with_position=True)
     return uri
 

@@ -27,7 +27,7 @@ def location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr("lancewood.cli.commands.sql.session", started)
-    table = lw.create("photos.lance", ROWS, fsync=False)
+    table = lw.create("photos.lance", ROWS, access=lw.Access(fsync=False))
     table.branches.create("exp").append(ROWS)
     return tmp_path
 

@@ -25,7 +25,7 @@ ROWS = pa.table({"id": [1, 2, 3, 4], "name": ["a", "b", None, "d"]})
 def uri(tmp_path: Path) -> str:
     """Four rows in four fragments."""
     location = str(tmp_path / "t.lance")
-    lw.create(location, ROWS, max_rows_per_file=1)
+    lw.create(location, ROWS, layout=lw.Layout(max_rows_per_file=1))
     return location
 
 
@@ -263,7 +263,7 @@ def test_changes_are_written_as_files(lw_ok: Lw, changed: str) -> None:
 
 def test_wrong_changes_have_their_codes(lw_run: Lw, changed: str, tmp_path: Path) -> None:
     plain = str(tmp_path / "plain.lance")
-    lw.create(plain, ROWS, stable_row_ids=False)
+    lw.create(plain, ROWS, layout=lw.Layout(stable_row_ids=False))
     wrong: list[tuple[list[object], int]] = [
         ([changed], 2),
         ([changed, "--since", 1, "--format", "csv", "--json"], 2),

@@ -111,7 +111,7 @@ def test_a_base_path_that_cannot_be_is_refused_before_a_file_is_written(
     if "known" not in str(bases):
         before = files_below(tmp_path)
         with pytest.raises(lw.InvalidInputError, match=why):
-            lw.create("t", ROWS, bases=bases)
+            lw.create("t", ROWS, layout=lw.Layout(bases=bases))
         assert files_below(tmp_path) == before
 
 
@@ -155,6 +155,6 @@ def test_options_that_are_none_are_refused_without_showing_a_value(
     tmp_path: Path, options: Any
 ) -> None:
     with pytest.raises(lw.InvalidInputError, match="option") as caught:
-        lw.create(tmp_path / "t", ROWS, base_storage_options=options)
+        lw.create(tmp_path / "t", ROWS, access=lw.Access(base_storage_options=options))
     assert "secret" not in str(caught.value)
     assert not (tmp_path / "t").exists()

@@ -190,7 +190,7 @@ def test_line_58_an_id_that_is_not_declared_once_raises(
     tmp_path: Path, verb: str, spoiled: str
 ) -> None:
     uri = tmp_path / "t"
-    table = lw.create(uri, ROWS, bases=[tmp_path / "cold"], into=1)
+    table = lw.create(uri, ROWS, layout=lw.Layout(bases=[tmp_path / "cold"], into=1))
 
     def spoil(message: table_pb2.Manifest) -> None:
         if spoiled == "unknown":
@@ -216,20 +216,22 @@ def test_line_58_an_id_that_is_not_declared_once_raises(
 def test_files_go_to_the_homes_in_turn(tmp_path: Path) -> None:
     cold = lw.BasePath(tmp_path / "cold", name="cold", is_dataset_root=True)
     bases: list[NewBase] = [cold, tmp_path / "flat"]
-    table = lw.create(tmp_path / "t", ROWS, bases=bases, into="all", max_rows_per_file=10)
+    table = lw.create(
+        tmp_path / "t", ROWS, layout=lw.Layout(bases=bases, into="all", max_rows_per_file=10)
+    )
     assert file_roots_of(table) == [[None], [1], [2], [None]]
     assert [each.id for each in table.base_paths] == [1, 2]
     assert len(files_below(tmp_path / "cold" / "data")) == len(files_below(tmp_path / "flat")) == 1
     assert table.to_arrow() == ROWS
-    table = table.append(ROWS, into=[2, "cold"], max_rows_per_file=20)
+    table = table.append(ROWS, layout=lw.Layout(into=[2, "cold"], max_rows_per_file=20))
     assert file_roots_of(table)[4:] == [[2], [1]]
-    table = table.append(ROWS, into=tmp_path / "flat")
+    table = table.append(ROWS, layout=lw.Layout(into=tmp_path / "flat"))
     assert file_roots_of(table)[6:] == [[2]]
-    table = table.append(ROWS).append(ROWS, into=[None])
+    table = table.append(ROWS).append(ROWS, layout=lw.Layout(into=[None]))
     assert file_roots_of(table)[7:] == [[None], [None]], "as before, and said"
-    table = table.overwrite(ROWS, into="cold")
+    table = table.overwrite(ROWS, layout=lw.Layout(into="cold"))
     assert (file_roots_of(table), len(table.base_paths)) == ([[1]], 2)
-    fragments = table.write_fragments(ROWS, into=[None, 2], max_rows_per_file=20)
+    fragments = table.write_fragments(ROWS, layout=lw.Layout(into=[None, 2], max_rows_per_file=20))
     assert [each.files[0].base_id for each in fragments] == [None, 2]
     assert table.verify(deep=True).ok
     assert pickle.loads(pickle.dumps(table)).to_arrow() == ROWS
@@ -237,13 +239,13 @@ def test_files_go_to_the_homes_in_turn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["append", "overwrite", "write_fragments", "create"])
 def test_a_wrong_home_is_told_before_a_file_is_written(tmp_path: Path, verb: str) -> None:
-    table = lw.create(tmp_path / "t", ROWS, bases=[tmp_path / "cold"])
+    table = lw.create(tmp_path / "t", ROWS, layout=lw.Layout(bases=[tmp_path / "cold"]))
     before = files_below(tmp_path)
-    wrong: Any = {"into": [1, "hot"]}
+    wrong: Any = {"layout": lw.Layout(into=[1, "hot"])}
     act = getattr(table, verb, None)
     if act is None:
         act = partial(lw.create, tmp_path / "new")
-        wrong = {"bases": [tmp_path / "cold"], "into": [1, "hot"]}
+        wrong = {"layout": lw.Layout(bases=[tmp_path / "cold"], into=[1, "hot"])}
     with pytest.raises(lw.InvalidInputError, match="base path 'hot' not found"):
         act(ROWS, **wrong)
     assert files_below(tmp_path) == before
@@ -255,13 +257,17 @@ def test_a_creator_who_lost_takes_its_files_out_of_every_home(
     monkeypatch.setattr("lancewood.engine.write.write.newest_version", lambda store: None)
     lw.create(tmp_path / "t", ROWS)
     with pytest.raises(lw.AlreadyExistsError):
-        lw.create(tmp_path / "t", ROWS, bases=[tmp_path / "cold"], into="all", max_rows_per_file=9)
+        lw.create(
+            tmp_path / "t",
+            ROWS,
+            layout=lw.Layout(bases=[tmp_path / "cold"], into="all", max_rows_per_file=9),
+        )
     assert files_below(tmp_path / "cold") == []
     assert len(files_below(tmp_path / "t" / "data")) == 1
 
 
 def test_rows_that_do_not_fit_leave_no_file_in_any_home(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t", ROWS, bases=[tmp_path / "cold"])
+    table = lw.create(tmp_path / "t", ROWS, layout=lw.Layout(bases=[tmp_path / "cold"]))
     before = files_below(tmp_path)
 
     def batches() -> Any:
@@ -271,8 +277,7 @@ def test_rows_that_do_not_fit_leave_no_file_in_any_home(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="broke"):
         table.append(
             pa.RecordBatchReader.from_batches(ROWS.schema, batches()),
-            into="all",
-            max_rows_per_file=5,
+            layout=lw.Layout(into="all", max_rows_per_file=5),
         )
     assert files_below(tmp_path) == before
 
@@ -307,7 +312,9 @@ def test_add_base_declares_one_more_and_keeps_rows_and_message(tmp_path: Path) -
 def moved(tmp_path: Path) -> lw.Table:
     """A table whose base path 'cold' was brought elsewhere, with some files in its own root."""
     cold = lw.BasePath(tmp_path / "cold", name="cold", is_dataset_root=True)
-    table = lw.create(tmp_path / "t", ROWS, bases=[cold], into="all", max_rows_per_file=5)
+    table = lw.create(
+        tmp_path / "t", ROWS, layout=lw.Layout(bases=[cold], into="all", max_rows_per_file=5)
+    )
     os.rename(tmp_path / "cold", tmp_path / "new")
     return table
 
@@ -327,7 +334,7 @@ def test_set_base_leads_to_where_the_files_are_now(tmp_path: Path, named: Any) -
         f"base path {named} is at {tmp_path}/new now",
     )
     assert after.set_base(1, tmp_path / "new").version == after.version, "it is there already"
-    assert after.append(ROWS, into="cold").count_rows() == 80
+    assert after.append(ROWS, layout=lw.Layout(into="cold")).count_rows() == 80
     assert len(files_below(tmp_path / "new" / "data")) == 5
 
 
@@ -377,7 +384,7 @@ def test_who_was_writing_while_a_base_path_was_set_is_told_to_run_again(tmp_path
     after = table.set_base("cold", tmp_path / "new")
     for verb in (table.append, table.overwrite):
         with pytest.raises(lw.ConflictError, match="Restore"):
-            verb(ROWS, into="cold")
+            verb(ROWS, layout=lw.Layout(into="cold"))
     assert files_below(tmp_path / "cold") == [], "what did not land is removed"
     assert table.overwrite(ROWS).version == after.version + 1, "no base path is concerned"
     assert after.latest().base_paths == after.base_paths, "nobody brings the old path back"
@@ -397,7 +404,9 @@ def test_only_some_files_are_looked_for_and_the_last_is_among_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lancewood.jobs.base_changes.MOST_CHECKED", 3)
-    table = lw.create(tmp_path / "t", ROWS, bases=[tmp_path / "a"], into=1, max_rows_per_file=4)
+    table = lw.create(
+        tmp_path / "t", ROWS, layout=lw.Layout(bases=[tmp_path / "a"], into=1, max_rows_per_file=4)
+    )
     os.rename(tmp_path / "a", tmp_path / "b")
     asked: list[str] = []
     head = DiskStore.head

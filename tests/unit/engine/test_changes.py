@@ -39,7 +39,10 @@ def rows(first: int, count: int = ROWS) -> pa.Table:
 def table(tmp_path: Path) -> lw.Table:
     """Five fragments of 20 rows, whose ids are their keys."""
     return lw.create(
-        str(tmp_path / "t"), rows(0, ROWS * FRAGMENTS), max_rows_per_file=ROWS, fsync=False
+        str(tmp_path / "t"),
+        rows(0, ROWS * FRAGMENTS),
+        layout=lw.Layout(max_rows_per_file=ROWS),
+        access=lw.Access(fsync=False),
     )
 
 
@@ -116,7 +119,7 @@ def test_a_cast_below_a_column_and_a_drop_of_all_that_is_stored_update_nothing(
     data = rows(0).append_column(
         "l", pa.array([[{"a": 1, "b": each}] for each in range(ROWS)], items)
     )
-    table = lw.create(str(tmp_path / "t"), data, file_version=file_version)
+    table = lw.create(str(tmp_path / "t"), data, layout=lw.Layout(file_version=file_version))
     for path in ("l.item.a", "p.x"):
         table = table.cast_column(path, pa.int32())
         assert table.changes(table.version - 1).counts == table.changes(1).counts == RowCounts()

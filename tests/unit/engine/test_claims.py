@@ -132,7 +132,7 @@ def test_a_reset_begins_another_line() -> None:
 
 def test_a_table_without_row_ids_and_a_clone_claim_nothing() -> None:
     uri = f"memory://claims/{next(_names)}"
-    plain = lw.create(uri, rows(1), stable_row_ids=False)
+    plain = lw.create(uri, rows(1), layout=lw.Layout(stable_row_ids=False))
     exp = plain.branches.create("exp")._snapshot.manifest
     assert not exp.next_row_id
     assert not exp.config

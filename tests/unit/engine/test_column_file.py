@@ -17,7 +17,9 @@ from lancewood.store.disk import DiskStore
 
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
-    return lw.create(tmp_path / "t", pa.table({"n": range(50)}), max_rows_per_file=10)
+    return lw.create(
+        tmp_path / "t", pa.table({"n": range(50)}), layout=lw.Layout(max_rows_per_file=10)
+    )
 
 
 def batch(rows: int) -> pa.RecordBatch:

@@ -36,7 +36,7 @@ def sizes_of(table: lw.Table, fragment: int = 0) -> list[int]:
 
 
 def test_widths_are_those_of_the_file(tmp_path: Path) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(5_000), fsync=False)
+    made = lw.create(tmp_path / "t.lance", rows(5_000), access=lw.Access(fsync=False))
     label, data, x, y = sizes_of(made)
     found = column_widths(made._snapshot)
     assert found == pytest.approx(
@@ -47,7 +47,7 @@ def test_widths_are_those_of_the_file(tmp_path: Path) -> None:
 
 
 def test_columns_in_files_of_their_own_and_fragments_without_them_count(tmp_path: Path) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(1_000), fsync=False)
+    made = lw.create(tmp_path / "t.lance", rows(1_000), access=lw.Access(fsync=False))
     made = made.add_columns({"twice": "point.x * 2"})
     assert column_widths(made._snapshot)["twice"] == pytest.approx(sizes_of(made)[-1] / 1e3)
     made = made.append(rows(1_000).select(["label", "data", "point"]))
@@ -58,7 +58,7 @@ def test_columns_in_files_of_their_own_and_fragments_without_them_count(tmp_path
 
 
 def test_nothing_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(100), fsync=False)
+    made = lw.create(tmp_path / "t.lance", rows(100), access=lw.Access(fsync=False))
     found = column_widths(made._snapshot)
 
     def opened(*_: object) -> None:
@@ -70,9 +70,9 @@ def test_nothing_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_types_tell_where_no_file_can_be_read(tmp_path: Path) -> None:
-    empty = lw.create(tmp_path / "empty.lance", rows(10).schema, fsync=False)
+    empty = lw.create(tmp_path / "empty.lance", rows(10).schema, access=lw.Access(fsync=False))
     assert column_widths(empty._snapshot) == {"label": 16, "data": 16, "point": 16}
-    made = lw.create(tmp_path / "t.lance", rows(10), fsync=False)
+    made = lw.create(tmp_path / "t.lance", rows(10), access=lw.Access(fsync=False))
     OPEN_FILES.close()
     (file,) = made.fragments[0].files
     (Path(made.uri) / "data" / file.path).unlink()

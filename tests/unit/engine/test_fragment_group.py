@@ -21,8 +21,11 @@ from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT, ROW_ADDRESS, ROW
 def table(tmp_path: Path) -> lw.Table:
     """Ten fragments of ten rows, of two versions, in some of which rows are deleted."""
     made = lw.create(
-        tmp_path / "t", pa.table({"n": range(50)}), max_rows_per_file=10, fsync=False
-    ).append(pa.table({"n": range(50, 100)}), max_rows_per_file=10)
+        tmp_path / "t",
+        pa.table({"n": range(50)}),
+        layout=lw.Layout(max_rows_per_file=10),
+        access=lw.Access(fsync=False),
+    ).append(pa.table({"n": range(50, 100)}), layout=lw.Layout(max_rows_per_file=10))
     made.delete("n IN (3, 4, 77) OR n BETWEEN 60 AND 68")
     return made.latest()
 
@@ -60,7 +63,7 @@ def test_what_is_not_small_stays_by_itself(table: lw.Table) -> None:
 
 def test_dictionaries_are_not_joined(tmp_path: Path) -> None:
     column = pa.array(["a", "b", "a"]).dictionary_encode()
-    made = lw.create(tmp_path / "d", pa.table({"d": column}), max_rows_per_file=1)
+    made = lw.create(tmp_path / "d", pa.table({"d": column}), layout=lw.Layout(max_rows_per_file=1))
     assert sizes(made) == [1, 1, 1]
 
 
@@ -69,10 +72,9 @@ def test_a_group_knows_of_its_rows_what_each_fragment_knows(tmp_path: Path, stab
     made = lw.create(
         tmp_path / "t",
         pa.table({"n": range(50)}),
-        stable_row_ids=stable,
-        max_rows_per_file=10,
+        layout=lw.Layout(stable_row_ids=stable, max_rows_per_file=10),
     )
-    made.append(pa.table({"n": range(50, 70)}), max_rows_per_file=10)
+    made.append(pa.table({"n": range(50, 70)}), layout=lw.Layout(max_rows_per_file=10))
     made.latest().update({"n": "n + 1000"}, "n % 4 = 1")
     made.latest().delete("n IN (3, 4) OR n BETWEEN 60 AND 68")
     snapshot = made.latest()._snapshot

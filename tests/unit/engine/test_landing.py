@@ -216,9 +216,9 @@ def test_tables_with_old_names_keep_them() -> None:
 
 
 def test_an_empty_table_keeps_its_file_version(tmp_path: Path) -> None:
-    photos = lw.create(tmp_path / "p.lance", ROWS, file_version="2.1")
+    photos = lw.create(tmp_path / "p.lance", ROWS, layout=lw.Layout(file_version="2.1"))
     stage = Stage(photos._snapshot)
-    lw.Table(stage.snapshot).overwrite(ROWS.schema, file_version="2.0")
+    lw.Table(stage.snapshot).overwrite(ROWS.schema, layout=lw.Layout(file_version="2.0"))
     landing = stage.publish()
     photos.append(ROWS)
     assert not land(stage.location, landing).is_exact

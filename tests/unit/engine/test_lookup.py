@@ -389,7 +389,7 @@ def test_rows_that_a_fragment_does_not_have_are_an_error(uri: str) -> None:
 @pytest.mark.parametrize("stable", [True, False])
 def test_zones_that_pylance_left_beside_newer_ones_are_not_asked(uri: str, stable: bool) -> None:
     data = pa.table({"id": range(60), "a": range(60)})
-    table = lw.create(uri, data, stable_row_ids=stable, max_rows_per_file=30)
+    table = lw.create(uri, data, layout=lw.Layout(stable_row_ids=stable, max_rows_per_file=30))
     table = table.indices.create("a", "ZONEMAP", options={"rows_per_zone": 5})
     table.delete("id IN (0, 1)").update({"a": "1000 - a"}, "id < 30", rewrite="columns")
     lance.dataset(uri).optimize.optimize_indices()

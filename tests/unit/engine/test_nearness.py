@@ -58,7 +58,9 @@ def spread(tmp_path: Path) -> lw.Table:
     """Fragments 0 and 3 at home, 1 in cold, 2 in flat; column c of fragment 1 is at home."""
     cold = lw.BasePath(tmp_path / "cold", name="cold", is_dataset_root=True)
     bases: list[NewBase] = [cold, tmp_path / "flat"]
-    table = lw.create(tmp_path / "t", ROWS, bases=bases, into="all", max_rows_per_file=10)
+    table = lw.create(
+        tmp_path / "t", ROWS, layout=lw.Layout(bases=bases, into="all", max_rows_per_file=10)
+    )
     return table.add_columns({"c": "a * 2"})
 
 

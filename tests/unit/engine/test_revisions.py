@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancewood as lw
-from lancewood.engine.snapshot import Access
+from lancewood.engine.snapshot import Address
 from lancewood.engine.snapshot.revisions import (
     Uri,
     branch_location,
@@ -425,7 +425,7 @@ def test_an_at_sign_costs_one_listing_and_nothing_else_costs_any(
                 real.undo()
                 lw.create(uri, ROWS)
         monkeypatch.setattr("lancewood.external.opening.open_table_store", opened)
-        Access(uri).find()
+        Address(uri).find()
         assert [verb for each in stores for verb, _ in each.calls] == calls
 
 

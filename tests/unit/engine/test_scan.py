@@ -193,7 +193,10 @@ def test_fragments_that_cannot_match_are_left_out(
 
 def test_without_stable_row_ids_a_row_id_names_its_fragment(tmp_path: Path) -> None:
     made = lw.create(
-        tmp_path / "u.lance", rows(0, 400), max_rows_per_file=100, stable_row_ids=False, fsync=False
+        tmp_path / "u.lance",
+        rows(0, 400),
+        layout=lw.Layout(max_rows_per_file=100, stable_row_ids=False),
+        access=lw.Access(fsync=False),
     )
     assert [each.id for each in plan(made, where="_rowid = 4294967301").matching()] == [1]
     assert numbers(plan(made, where="_rowid = 4294967301")) == [105]
@@ -398,7 +401,7 @@ def test_what_one_fragment_shows_is_read_along_in_the_next(
                 ),
             }
         ),
-        max_rows_per_file=rows,
+        layout=lw.Layout(max_rows_per_file=rows),
     )
     calls = calls_of_the_codec(monkeypatch)
     found = made.scan(["n", "wide"], where="v < 0.01").to_arrow()
@@ -434,7 +437,7 @@ def wide(tmp_path: Path) -> lw.Table:
     noise = random.Random(8)
     payload = pa.array([noise.randbytes(60_000) for _ in range(200)], pa.binary())
     rows = pa.table({"n": range(200), "m": range(200, 400), "payload": payload})
-    return lw.create(tmp_path / "wide", rows, max_rows_per_file=20)
+    return lw.create(tmp_path / "wide", rows, layout=lw.Layout(max_rows_per_file=20))
 
 
 def test_filters_of_neighbours_are_judged_at_once_and_rows_fetched_from_each(
@@ -520,7 +523,7 @@ def test_a_statement_is_asked_for_the_rows_of_several_fragments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, columns: Any, asked_of: list[int]
 ) -> None:
     rows = pa.table({"n": range(60_000), "s": [str(each) for each in range(60_000)]})
-    made = lw.create(tmp_path / "t.lance", rows, max_rows_per_file=20_000)
+    made = lw.create(tmp_path / "t.lance", rows, layout=lw.Layout(max_rows_per_file=20_000))
     seen: list[int] = []
     honest = Predicate.mask
 

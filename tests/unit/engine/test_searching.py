@@ -204,7 +204,9 @@ def test_row_ids_are_written_as_bitmaps_by_their_upper_halves() -> None:
 
 
 def make(tmp_path: Path, **columns: pa.DataType) -> lw.Table:
-    return lw.create(tmp_path / "t.lance", pa.schema(list(columns.items())), fsync=False)
+    return lw.create(
+        tmp_path / "t.lance", pa.schema(list(columns.items())), access=lw.Access(fsync=False)
+    )
 
 
 def test_the_only_column_of_vectors_is_meant(tmp_path: Path) -> None:

@@ -22,7 +22,10 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
     """Three fragments of 1000 rows; of the second, rows are deleted."""
     data = pa.table({"n": range(3000), "s": [f"text {each}" for each in range(3000)]})
     made = lw.create(
-        tmp_path_factory.mktemp("spans") / "t.lance", data, max_rows_per_file=1000, fsync=False
+        tmp_path_factory.mktemp("spans") / "t.lance",
+        data,
+        layout=lw.Layout(max_rows_per_file=1000),
+        access=lw.Access(fsync=False),
     )
     return made.delete("n % 7 = 0 AND n >= 1000 AND n < 2000 OR n IN (1999, 1250)")
 

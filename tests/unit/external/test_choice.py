@@ -68,11 +68,13 @@ def test_four_verbs_are_all_that_a_store_of_your_own_needs(tmp_path: Path) -> No
     import pyarrow as pa
 
     own = MemoryManifests()
-    table = lw.create(tmp_path / "t.lance", pa.table({"a": [1]}), manifest_store=own)
+    table = lw.create(
+        tmp_path / "t.lance", pa.table({"a": [1]}), access=lw.Access(manifest_store=own)
+    )
     assert table.append(pa.table({"a": [2]})).version == 2
     assert [each.path.endswith(".manifest") for each in own.entries.values()] == [True, True]
     assert table.config == {"lancewood.manifest_store": "memory"}
-    lw.drop(tmp_path / "t.lance", manifest_store=own)
+    lw.drop(tmp_path / "t.lance", access=lw.Access(manifest_store=own))
 
 
 def test_ways_that_do_not_go_together_are_refused() -> None:
@@ -120,8 +122,12 @@ def test_a_table_with_a_manifest_store_in_its_uri_is_not_taken_into_a_repository
 def test_a_table_that_names_a_manifest_store_is_not_taken_into_a_repository(tmp_path: Path) -> None:
     repo = lw.Repository.init(tmp_path / "repo")
     manifests = f"sqlite://{tmp_path}/manifests.db"
-    lw.create(tmp_path / "t.lance", pa.table({"a": [1]}), manifest_store=manifests)
+    lw.create(
+        tmp_path / "t.lance", pa.table({"a": [1]}), access=lw.Access(manifest_store=manifests)
+    )
     with pytest.raises(lw.UnsupportedError, match=r"\(sqlite\) cannot be in a repository"):
         repo.add("t", tmp_path / "t.lance")
-    copy = lw.open(tmp_path / "t.lance", manifest_store=manifests).clone(tmp_path / "copy.lance")
+    copy = lw.open(tmp_path / "t.lance", access=lw.Access(manifest_store=manifests)).clone(
+        tmp_path / "copy.lance"
+    )
     assert repo.add("t", copy.uri).tables == ("t",)

@@ -43,11 +43,11 @@ class Locks:
 
 def test_every_commit_is_made_under_the_lock_of_its_version(tmp_path: Path) -> None:
     locks = Locks()
-    table = lw.create(tmp_path / "t.lance", ROWS, commit_lock=locks).append(ROWS)
+    table = lw.create(tmp_path / "t.lance", ROWS, access=lw.Access(commit_lock=locks)).append(ROWS)
     table.branches.create("exp")
-    lw.open(tmp_path / "t.lance", branch="exp", commit_lock=locks).append(ROWS)
+    lw.open(tmp_path / "t.lance", branch="exp", access=lw.Access(commit_lock=locks)).append(ROWS)
     assert locks.taken == [1, 2, 2, 3]
-    assert lw.exists(tmp_path / "t.lance", commit_lock=locks)
+    assert lw.exists(tmp_path / "t.lance", access=lw.Access(commit_lock=locks))
 
 
 def test_of_many_writers_under_a_lock_one_creates_although_the_store_would_let_all() -> None:
@@ -67,7 +67,7 @@ def test_a_lock_that_refuses_ends_the_commit_and_nothing_is_there(tmp_path: Path
         raise TimeoutError(f"version {version} is locked")
 
     with pytest.raises(TimeoutError, match="version 1 is locked"):
-        lw.create(tmp_path / "t.lance", ROWS, commit_lock=refuse)  # type: ignore[arg-type]
+        lw.create(tmp_path / "t.lance", ROWS, access=lw.Access(commit_lock=refuse))  # type: ignore[arg-type]
     assert not lw.exists(tmp_path / "t.lance")
 
 
@@ -98,7 +98,7 @@ def test_a_lock_that_fails_when_it_is_released_leaves_the_commit_unknown(tmp_pat
         raise TimeoutError("the lease ran out")
 
     lw.create(tmp_path / "t.lance", ROWS)
-    table = lw.open(tmp_path / "t.lance", commit_lock=expired)
+    table = lw.open(tmp_path / "t.lance", access=lw.Access(commit_lock=expired))
     with pytest.raises(lw.CommitUnknownError, match="the lease ran out") as told:
         table.append(ROWS)
     assert isinstance(told.value.__cause__, TimeoutError)
@@ -112,7 +112,7 @@ def test_a_lock_that_fails_when_it_is_released_leaves_the_commit_unknown(tmp_pat
 @pytest.mark.parametrize("given", [None, 5])
 def test_a_lock_that_gives_no_context_manager_is_refused(tmp_path: Path, given: object) -> None:
     lw.create(tmp_path / "t.lance", ROWS)
-    table = lw.open(tmp_path / "t.lance", commit_lock=lambda version: given)  # type: ignore[arg-type,return-value]
+    table = lw.open(tmp_path / "t.lance", access=lw.Access(commit_lock=lambda version: given))  # type: ignore[arg-type,return-value]
     with pytest.raises(lw.InvalidInputError, match="not a context manager"):
         table.append(ROWS)
     assert table.latest().version == 1
@@ -153,7 +153,9 @@ def test_a_store_without_a_rename_if_absent_is_refused(
 ) -> None:
     with pytest.raises(lw.UnsupportedError, match="does not honour put-if-absent"):
         lw.create(
-            f"{s3_root}/t", ROWS, storage_options=s3_options, manifest_store="rename-if-absent"
+            f"{s3_root}/t",
+            ROWS,
+            access=lw.Access(storage_options=s3_options, manifest_store="rename-if-absent"),
         )
 
 
@@ -190,7 +192,9 @@ def test_a_table_has_branches_and_tags_on_a_server_without_conditional_puts(
 ) -> None:
     options = {**s3_options, "aws_conditional_put": "disabled"}
     manifests = f"sqlite://{tmp_path}/manifests.db"
-    table = lw.create(s3_root, ROWS, storage_options=options, manifest_store=manifests)
+    table = lw.create(
+        s3_root, ROWS, access=lw.Access(storage_options=options, manifest_store=manifests)
+    )
     table.tags.create("v1")
     branch = table.branches.create("exp").append(ROWS)
     assert (branch.version, [*table.tags.list()], table.latest().version) == (2, ["v1"], 1)

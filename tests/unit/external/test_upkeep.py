@@ -35,10 +35,10 @@ class RepositoryRoot:
         self.manifests = f"sqlite://{directory}/manifests.db"
 
     def create(self) -> lw.Table:
-        return lw.create(self.uri, ROWS, manifest_store=self.manifests)
+        return lw.create(self.uri, ROWS, access=lw.Access(manifest_store=self.manifests))
 
     def open(self, **at: object) -> lw.Table:
-        return lw.open(self.uri, manifest_store=self.manifests, **at)  # type: ignore[arg-type]
+        return lw.open(self.uri, access=lw.Access(manifest_store=self.manifests), **at)  # type: ignore[arg-type]
 
     def entry(self, version: int, root: str = "") -> ManifestEntry | None:
         base = base_by_uri(self.uri) + root
@@ -66,12 +66,12 @@ def test_a_writer_without_the_manifest_store_is_refused_before_it_writes(
         lambda: table.set_config({"a": "b"}),
         lambda: table.restore(1),
         lambda: table.add_columns({"b": "a + 1"}),
-        lambda: lw.open(home.uri, commit_lock=free).append(ROWS),
+        lambda: lw.open(home.uri, access=lw.Access(commit_lock=free)).append(ROWS),
     ]
     for write in writes:
         with pytest.raises(lw.UnsupportedError, match="through a manifest store of kind 'sqlite'"):
             write()
-    assert lw.open(home.uri, manifest_store=other).count_rows() == 1
+    assert lw.open(home.uri, access=lw.Access(manifest_store=other)).count_rows() == 1
     assert sorted(os.listdir(f"{home.uri}/data")) == before
 
 
@@ -124,11 +124,11 @@ def test_an_entry_that_leads_to_nothing_stops_readers_until_it_is_repaired(
         with pytest.raises(lw.IntegrityError, match=r"version 3 of .* its manifest is gone"):
             ask()
     assert home.open(version=2).count_rows() == 2
-    assert lw.exists(home.uri, manifest_store=home.manifests)
-    proposed = lw.repair(home.uri, dry_run=True, manifest_store=home.manifests)
+    assert lw.exists(home.uri, access=lw.Access(manifest_store=home.manifests))
+    proposed = lw.repair(home.uri, dry_run=True, access=lw.Access(manifest_store=home.manifests))
     assert [each.action for each in proposed.proposals] == ["forget what is lost"]
     assert manifests.latest(base_by_uri(home.uri)) == ManifestEntry(Version(3), staged, 10)
-    lw.repair(home.uri, dry_run=False, manifest_store=home.manifests)
+    lw.repair(home.uri, dry_run=False, access=lw.Access(manifest_store=home.manifests))
     assert home.open().append(ROWS).version == 3
 
 
@@ -138,7 +138,7 @@ def test_a_newest_manifest_that_somebody_removed_is_not_passed_over(home: Reposi
     with pytest.raises(lw.IntegrityError, match="knows version 2 of"):
         home.open()
     assert not home.open(version=1).verify().ok
-    lw.repair(home.uri, dry_run=False, manifest_store=home.manifests)
+    lw.repair(home.uri, dry_run=False, access=lw.Access(manifest_store=home.manifests))
     assert home.open().version == 1
     assert home.open().append(ROWS).version == 2
 
@@ -148,17 +148,17 @@ def test_a_manifest_store_that_cannot_forget_says_so_where_it_has_to(
     home: RepositoryRoot, verb: Callable[..., object]
 ) -> None:
     manifests = MemoryManifests()
-    lw.create(home.uri, ROWS, manifest_store=manifests).append(ROWS)
+    lw.create(home.uri, ROWS, access=lw.Access(manifest_store=manifests)).append(ROWS)
     os.remove(home.path(2))
     with pytest.raises(lw.UnsupportedError, match=r"cannot forget a version: .* of kind 'memory'"):
-        verb(home.uri, manifest_store=manifests)
+        verb(home.uri, access=lw.Access(manifest_store=manifests))
     assert manifests.get(base_by_uri(home.uri), Version(2)) is not None
 
 
 def test_a_damaged_manifest_that_is_set_aside_frees_its_version(home: RepositoryRoot) -> None:
     home.create().append(ROWS)
     Path(home.path(2)).write_bytes(b"")
-    lw.repair(home.uri, dry_run=False, manifest_store=home.manifests)
+    lw.repair(home.uri, dry_run=False, access=lw.Access(manifest_store=home.manifests))
     assert home.entry(2) is None
     assert home.open().append(ROWS).version == 2
 
@@ -168,10 +168,10 @@ def test_a_staged_manifest_that_nobody_committed_goes_with_a_repair(home: Reposi
     store = table._snapshot.location.store
     key = f"_versions/{staged_name(manifest_name(Version(2), NamingScheme.V2))}"
     store.put(key, b"of a writer that died")
-    told = lw.repair(home.uri, dry_run=True, manifest_store=home.manifests)
+    told = lw.repair(home.uri, dry_run=True, access=lw.Access(manifest_store=home.manifests))
     assert told.ok  # it may still be in his hands
     os.utime(f"{home.uri}/{key}", (0, 0))
-    lw.repair(home.uri, dry_run=False, manifest_store=home.manifests)
+    lw.repair(home.uri, dry_run=False, access=lw.Access(manifest_store=home.manifests))
     assert not os.path.exists(f"{home.uri}/{key}")
     assert table.append(ROWS).version == 2
 
@@ -183,7 +183,7 @@ def test_names_are_migrated_in_both(home: RepositoryRoot) -> None:
     assert home.entry(4) == ManifestEntry(
         Version(4), home.path(4, NamingScheme.V1), os.path.getsize(home.path(4, NamingScheme.V1))
     )
-    done = lw.migrate_names(home.uri, manifest_store=home.manifests)
+    done = lw.migrate_names(home.uri, access=lw.Access(manifest_store=home.manifests))
     assert done.renamed == 4
     entry = home.entry(4)
     assert entry is not None
@@ -200,7 +200,9 @@ def test_a_table_that_was_moved_is_another_one_to_the_manifest_store(
     moved = RepositoryRoot(tmp_path / "moved")
     moved.manifests = home.manifests
     shutil.copytree(home.uri, moved.uri)
-    report = lw.relocate(moved.uri, in_flight=timedelta(0), manifest_store=home.manifests)
+    report = lw.relocate(
+        moved.uri, in_flight=timedelta(0), access=lw.Access(manifest_store=home.manifests)
+    )
     assert report.manifests == 2
     entry = moved.entry(2, "/tree/exp")
     assert entry is not None
@@ -226,7 +228,7 @@ def test_a_branch_that_is_opened_by_its_own_uri_finds_main_through_the_manifest_
     home: RepositoryRoot,
 ) -> None:
     home.create().branches.create("exp")
-    table = lw.open(f"{home.uri}/tree/exp", manifest_store=home.manifests)
+    table = lw.open(f"{home.uri}/tree/exp", access=lw.Access(manifest_store=home.manifests))
     main = table._snapshot.location.main(table._snapshot.manifest)
     assert isinstance(main, ExternalStore)
     assert main.base == base_by_uri(home.uri)
@@ -241,7 +243,7 @@ def test_a_clone_has_a_door_of_its_own(home: RepositoryRoot, tmp_path: Path) -> 
         assert MANIFEST_STORE_KEY not in plain.config
         other = RepositoryRoot(tmp_path / f"other-{deep}")
         (tmp_path / f"other-{deep}").mkdir()
-        made = table.clone(other.uri, deep=deep, manifest_store=other.manifests)
+        made = table.clone(other.uri, deep=deep, access=lw.Access(manifest_store=other.manifests))
         assert made.append(ROWS).count_rows() == 2
         assert other.entry(2) is not None
         assert made.config[MANIFEST_STORE_KEY] == "sqlite"
@@ -250,11 +252,11 @@ def test_a_clone_has_a_door_of_its_own(home: RepositoryRoot, tmp_path: Path) -> 
 def test_a_table_that_was_dropped_is_made_again(home: RepositoryRoot) -> None:
     table = home.create().append(ROWS)
     table.branches.create("exp")
-    lw.drop(home.uri, force=True, manifest_store=home.manifests)
+    lw.drop(home.uri, force=True, access=lw.Access(manifest_store=home.manifests))
     assert [home.entry(1), home.entry(2), home.entry(2, "/tree/exp")] == [None] * 3
-    assert not lw.exists(home.uri, manifest_store=home.manifests)
+    assert not lw.exists(home.uri, access=lw.Access(manifest_store=home.manifests))
     with pytest.raises(lw.NotFoundError, match="nothing was dropped"):
-        lw.drop(home.uri, manifest_store=home.manifests)
+        lw.drop(home.uri, access=lw.Access(manifest_store=home.manifests))
     assert home.create().append(ROWS).version == 2
 
 
@@ -265,5 +267,5 @@ def test_a_table_that_was_removed_by_hand_is_dropped_from_the_manifest_store(
     shutil.rmtree(home.uri)
     with pytest.raises(lw.IntegrityError, match=r"drop\(\) \(where no table is left\)"):
         home.create()
-    lw.drop(home.uri, manifest_store=home.manifests)
+    lw.drop(home.uri, access=lw.Access(manifest_store=home.manifests))
     assert home.create().version == 1

@@ -44,7 +44,9 @@ def uri(tmp_path: Path) -> str:
 @pytest.fixture
 def table(uri: str) -> lw.Table:
     """Fragments of 10, 10 and 5 rows, with 2 rows of the first and 1 of the last deleted."""
-    made = lw.create(uri, rows(0, 25), max_rows_per_file=10, fsync=False)
+    made = lw.create(
+        uri, rows(0, 25), layout=lw.Layout(max_rows_per_file=10), access=lw.Access(fsync=False)
+    )
     return made.delete("k in (0, 5, 24)")
 
 
@@ -204,7 +206,7 @@ def test_a_function_that_stops_an_iteration_does_not_end_the_rows(table: lw.Tabl
 
 
 def test_an_empty_table_needs_the_schema_of_a_function(uri: str) -> None:
-    empty = lw.create(uri, pa.schema([("k", pa.int64())]), fsync=False)
+    empty = lw.create(uri, pa.schema([("k", pa.int64())]), access=lw.Access(fsync=False))
     with pytest.raises(InvalidInputError, match="no row to call the function with"):
         empty.add_columns(Counted())
     after = empty.add_columns(Counted(), schema=pa.schema([("n", pa.int64())]))
@@ -234,7 +236,7 @@ def test_a_stream_with_more_or_fewer_rows_is_refused(
 
 
 def test_a_stream_for_an_empty_table_must_be_empty(uri: str) -> None:
-    empty = lw.create(uri, pa.schema([("k", pa.int64())]), fsync=False)
+    empty = lw.create(uri, pa.schema([("k", pa.int64())]), access=lw.Access(fsync=False))
     with pytest.raises(InvalidInputError, match="more rows"):
         empty.add_columns(pa.table({"n": [1]}).to_reader())
     assert empty.add_columns(pa.table({"n": pa.array([], pa.int8())})).schema.names == ["k", "n"]

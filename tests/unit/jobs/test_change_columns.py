@@ -44,7 +44,12 @@ def uri(tmp_path: Path) -> str:
 
 def create(uri: str, file_version: str = "2.2") -> lw.Table:
     """Fragments of 10, 10 and 5 rows, with 2 rows of the first and 1 of the last deleted."""
-    made = lw.create(uri, rows(0, 25), max_rows_per_file=10, fsync=False, file_version=file_version)
+    made = lw.create(
+        uri,
+        rows(0, 25),
+        layout=lw.Layout(max_rows_per_file=10, file_version=file_version),
+        access=lw.Access(fsync=False),
+    )
     return made.delete("k in (0, 5, 24)")
 
 
@@ -144,7 +149,9 @@ def test_the_first_value_that_does_not_fit_is_named_and_nothing_is_left(table: l
 
 
 def test_the_row_that_does_not_fit_is_the_first_of_its_fragment(uri: str) -> None:
-    table = lw.create(uri, pa.table({"a": [1.0, 2.0, 3.5, 4.0, 5.5]}), fsync=False)
+    table = lw.create(
+        uri, pa.table({"a": [1.0, 2.0, 3.5, 4.0, 5.5]}), access=lw.Access(fsync=False)
+    )
     table = table.delete("a = 1")
     with pytest.raises(InvalidInputError) as raised:
         table.cast_column("a", pa.int64())
@@ -157,7 +164,9 @@ def test_the_row_that_does_not_fit_is_the_first_of_its_fragment(uri: str) -> Non
 
 
 def test_a_value_that_does_not_fit_does_not_matter_where_its_row_is_deleted(uri: str) -> None:
-    table = lw.create(uri, pa.table({"a": [1, 1 << 40, 3]}), fsync=False).delete("a > 3")
+    table = lw.create(uri, pa.table({"a": [1, 1 << 40, 3]}), access=lw.Access(fsync=False)).delete(
+        "a > 3"
+    )
     assert table.cast_column("a", pa.int8()).to_arrow()["a"].to_pylist() == [1, 3]
 
 
@@ -169,7 +178,7 @@ def test_a_cast_follows_other_writers(table: lw.Table) -> None:
 
 def test_a_column_that_may_not_be_null_is_cast_beside_deleted_rows(uri: str) -> None:
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False)])
-    table = lw.create(uri, pa.table({"a": range(10)}, schema=schema), fsync=False)
+    table = lw.create(uri, pa.table({"a": range(10)}, schema=schema), access=lw.Access(fsync=False))
     after = table.delete("a < 3 or a = 6").cast_column("a", pa.int16())
     assert after.to_arrow()["a"].to_pylist() == [3, 4, 5, 7, 8, 9]
     assert not after.schema.field("a").nullable
@@ -283,8 +292,8 @@ def test_blobs_are_not_cast(uri: str) -> None:
     table = lw.create(
         uri,
         pa.table({"k": [1], "b": [b"x"]}, schema=pa.schema([("k", pa.int64()), field])),
-        file_version="2.1",
-        fsync=False,
+        layout=lw.Layout(file_version="2.1"),
+        access=lw.Access(fsync=False),
     )
     with pytest.raises(UnsupportedError, match="holds blobs"):
         table.cast_column("b", pa.binary())

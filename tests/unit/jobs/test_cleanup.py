@@ -59,7 +59,7 @@ R = TypeVar("R")
 def uri(tmp_path: Path) -> str:
     """Versions 1 to 5; from 3 on, the rows of 1 and 2 are gone."""
     location = str(tmp_path / "t.lance")
-    table = lw.create(location, ROWS, fsync=False)
+    table = lw.create(location, ROWS, access=lw.Access(fsync=False))
     table.append(ROWS).overwrite(ROWS).append(ROWS).append(ROWS)
     return location
 
@@ -509,7 +509,9 @@ def test_a_branch_out_of_its_place_is_refused(uri: str, tmp_path: Path) -> None:
 
 
 def test_tasks_find_together_what_the_versions_name_one_by_one(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t", pa.table({"a": range(20)}), max_rows_per_file=5)
+    table = lw.create(
+        tmp_path / "t", pa.table({"a": range(20)}), layout=lw.Layout(max_rows_per_file=5)
+    )
     for step in range(6):
         table = table.delete(f"a = {step * 3}").append(ROWS)
     store = DiskStore(tmp_path / "t")

@@ -232,7 +232,7 @@ def test_a_tip_that_landed_after_others_is_still_found_to_have_landed(world: Wor
 
 
 def test_a_table_that_comes_into_being_with_a_commit_lands_too(world: World) -> None:
-    lw.create(world.home("labels"), ROWS, fsync=False)
+    lw.create(world.home("labels"), ROWS, access=lw.Access(fsync=False))
     pin = world.staged("labels")
     world.commit({"labels": pin})
     report = lw.open(world.home("labels")).cleanup(keep_versions=1, in_flight=timedelta(0))
@@ -345,7 +345,7 @@ def test_a_repository_that_cannot_be_read_stops_it_before_anything_is_removed(
 def away(world: World, tmp_path: Path) -> str:
     """A table that a repository took in, with versions 1 to 4, of which 1 and 2 are pinned."""
     uri = str(tmp_path / "away.lance")
-    made = lw.create(uri, ROWS, fsync=False)
+    made = lw.create(uri, ROWS, access=lw.Access(fsync=False))
     snapshot = load_snapshot(Location(DiskStore(uri, fsync=False)))
     join(snapshot, world.path, ID, "other")
     world.commit({"other": _pin(uri)})

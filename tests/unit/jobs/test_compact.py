@@ -155,7 +155,9 @@ def uri(tmp_path: Path) -> str:
 @pytest.fixture
 def table(uri: str) -> lw.Table:
     """Four fragments of 30 rows."""
-    return lw.create(uri, ROWS, max_rows_per_file=30, fsync=False)
+    return lw.create(
+        uri, ROWS, layout=lw.Layout(max_rows_per_file=30), access=lw.Access(fsync=False)
+    )
 
 
 def contents(table: lw.Table) -> list[dict[str, Any]]:
@@ -245,14 +247,16 @@ def test_bins_become_one_fragment_each_in_one_commit(table: lw.Table) -> None:
 
 
 def test_a_large_fragment_with_many_deleted_rows_is_cut_to_size(uri: str) -> None:
-    table = lw.create(uri, ROWS, fsync=False).delete("a < 30")
+    table = lw.create(uri, ROWS, access=lw.Access(fsync=False)).delete("a < 30")
     after = table.compact(target_rows=40)
     assert [each.physical_rows for each in after.fragments] == [40, 40, 10]
     assert contents(after) == contents(table)
 
 
 def test_tasks_and_results_travel_and_carry_only_their_own_fragments(uri: str) -> None:
-    table = lw.create(uri, ROWS, max_rows_per_file=1, fsync=False)
+    table = lw.create(
+        uri, ROWS, layout=lw.Layout(max_rows_per_file=1), access=lw.Access(fsync=False)
+    )
     sent = Sent()
     after = table.compact(target_rows=2, runner=sent)
     assert len(after.fragments) == 60

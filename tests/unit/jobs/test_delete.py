@@ -43,7 +43,9 @@ def uri(tmp_path: Path) -> str:
 @pytest.fixture
 def table(uri: str) -> lw.Table:
     """Fragments of 30, 30, 30 and 10 rows."""
-    return lw.create(uri, ROWS, max_rows_per_file=30, fsync=False)
+    return lw.create(
+        uri, ROWS, layout=lw.Layout(max_rows_per_file=30), access=lw.Access(fsync=False)
+    )
 
 
 class Sent:
@@ -142,7 +144,7 @@ def test_a_condition_that_is_never_true_deletes_nothing(table: lw.Table, where: 
 
 
 def test_an_empty_table_has_nothing_to_delete(uri: str) -> None:
-    table = lw.create(uri, ROWS.schema, fsync=False)
+    table = lw.create(uri, ROWS.schema, access=lw.Access(fsync=False))
     assert table.delete("true").version == 1
     assert table.delete("a = 1").version == 1
 

@@ -20,7 +20,9 @@ ROWS = 400
 def table(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
     rows = pa.table({"id": range(ROWS), "name": [f"n{each}" for each in range(ROWS)]})
     path = tmp_path_factory.mktemp("portions") / "t.lance"
-    made = lw.create(path, rows, max_rows_per_file=90, fsync=False)
+    made = lw.create(
+        path, rows, layout=lw.Layout(max_rows_per_file=90), access=lw.Access(fsync=False)
+    )
     made = made.update({"name": "'new'"}, "id % 7 = 3").delete("id % 11 = 5")
     return made.append(rows.slice(0, 30)).update({"id": "id + 1000"}, "id > 390", rewrite="columns")
 
@@ -124,7 +126,9 @@ def test_many_stretches_are_many_portions(
 
 def test_a_table_without_stable_ids_is_cut_as_well(tmp_path: Path) -> None:
     rows = pa.table({"id": range(100), "x": range(100)})
-    made = lw.create(tmp_path / "t.lance", rows, stable_row_ids=False, max_rows_per_file=30)
+    made = lw.create(
+        tmp_path / "t.lance", rows, layout=lw.Layout(stable_row_ids=False, max_rows_per_file=30)
+    )
     found = made.delete("id % 9 = 1").append(rows.slice(0, 0)).diff(1, 2)._rows
     expected = [row for batch in found.batches() for row in batch.to_pylist()]
     assert expected

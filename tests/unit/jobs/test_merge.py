@@ -55,7 +55,7 @@ def new_table(data: pa.Table | None = None, **options: Any) -> lw.Table:
     if data is None:
         data = rows(*(row(n, f"old {n}", n / 2) for n in range(12)))
     options = {"max_rows_per_file": 5} | options
-    return lw.create(f"memory://merges/{next(_names)}.lance", data, **options)
+    return lw.create(f"memory://merges/{next(_names)}.lance", data, layout=lw.Layout(**options))
 
 
 def values(table: lw.Table, *columns: str) -> dict[Any, Any]:

@@ -42,7 +42,7 @@ def rows(first: int, count: int) -> pa.Table:
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
     """Two fragments, of two versions."""
-    made = lw.create(tmp_path / "t", rows(0, 50), fsync=False)
+    made = lw.create(tmp_path / "t", rows(0, 50), access=lw.Access(fsync=False))
     return made.append(rows(50, 50))
 
 
@@ -87,7 +87,7 @@ def test_narrow_and_wide_columns_are_read_each_in_its_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lancewood.engine.rows.picking.CALL", 0.0)
-    table = lw.create(tmp_path / "t", rows(0, 5000), fsync=False)
+    table = lw.create(tmp_path / "t", rows(0, 5000), access=lw.Access(fsync=False))
     offsets = BitMap(range(0, 5000, 16))
     moved = list(read_moving(bare(table), table.fragments[0], offsets))
     found = pa.Table.from_batches([each.rows for each in moved])
@@ -95,7 +95,12 @@ def test_narrow_and_wide_columns_are_read_each_in_its_way(
 
 
 def test_a_table_without_stable_ids_has_nothing_that_stays(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t", rows(0, 10), stable_row_ids=False, fsync=False)
+    table = lw.create(
+        tmp_path / "t",
+        rows(0, 10),
+        layout=lw.Layout(stable_row_ids=False),
+        access=lw.Access(fsync=False),
+    )
     moved = list(read_moving(bare(table), table.fragments[0], BitMap([1])))
     assert moved[0].ids is None
     assert moved[0].created_at is None
@@ -167,7 +172,12 @@ def blobs(values: list[bytes | None]) -> pa.Table:
 @pytest.mark.parametrize("version", ["2.0", "2.1"])
 def test_the_bytes_of_blobs_move_too(tmp_path: Path, version: str) -> None:
     values = [b"a", None, b"", b"long" * 1000, b"end"]
-    table = lw.create(tmp_path / "t", blobs(values), file_version=version, fsync=False)
+    table = lw.create(
+        tmp_path / "t",
+        blobs(values),
+        layout=lw.Layout(file_version=version),
+        access=lw.Access(fsync=False),
+    )
     check_movable(table._snapshot)
     (moved,) = read_moving(bare(table), table.fragments[0], BitMap([0, 1, 2, 3]))
     assert moved.rows.column("b").to_pylist() == values[:4]
@@ -180,7 +190,12 @@ def test_batches_are_cut_by_the_size_of_their_blobs(
 ) -> None:
     monkeypatch.setattr("lancewood.jobs.rows.blob_values._MOST_BYTES", 10)
     values = [b"12345", b"12345", b"1", b"x" * 30, None, b"12345"]
-    table = lw.create(tmp_path / "t", blobs(values), file_version="2.1", fsync=False)
+    table = lw.create(
+        tmp_path / "t",
+        blobs(values),
+        layout=lw.Layout(file_version="2.1"),
+        access=lw.Access(fsync=False),
+    )
     snapshot, fragment = bare(table), table.fragments[0]
     (batch,) = open_fragment(snapshot, fragment, WantedColumns(snapshot.schema)).batches()
     parts = list(with_blob_values(snapshot, fragment, batch))
@@ -191,7 +206,12 @@ def test_batches_are_cut_by_the_size_of_their_blobs(
 
 
 def test_blobs_that_cannot_be_written_are_told_before_anything_is_read(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t", blobs([b"a"]), file_version="2.1", fsync=False)
+    table = lw.create(
+        tmp_path / "t",
+        blobs([b"a"]),
+        layout=lw.Layout(file_version="2.1"),
+        access=lw.Access(fsync=False),
+    )
     snapshot = bare(table)
     snapshot.manifest.message.data_format.version = "2.2"
     with pytest.raises(UnsupportedError, match="'b' is a blob"):

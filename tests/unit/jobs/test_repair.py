@@ -40,7 +40,9 @@ def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 def uri(tmp_path: Path) -> str:
     """Versions 1 to 3: 100 rows, 97 rows, 197 rows."""
     location = str(tmp_path / "t.lance")
-    lw.create(location, ROWS, max_rows_per_file=25).delete("a in (1, 2, 30)").append(ROWS)
+    lw.create(location, ROWS, layout=lw.Layout(max_rows_per_file=25)).delete(
+        "a in (1, 2, 30)"
+    ).append(ROWS)
     return location
 
 
@@ -230,11 +232,11 @@ def test_a_place_that_is_not_allowed_is_no_damage(uri: str, tmp_path: Path) -> N
     base = lance.DatasetBasePath(str(tmp_path / "base"), name="cold", is_dataset_root=True)
     lance.dataset(uri).add_bases([base])
     lance.write_dataset(ROWS, uri, mode="append", target_bases=["cold"])
-    leaves_alone(lw.open(uri, allowed_bases=[]), ProblemKind.OUT_OF_REACH)
+    leaves_alone(lw.open(uri, access=lw.Access(allowed_bases=[])), ProblemKind.OUT_OF_REACH)
     clone = str(tmp_path / "clone.lance")
     lance.dataset(uri).create_scalar_index("a", "BTREE")
     lance.dataset(uri).shallow_clone(clone, lance.dataset(uri).version)
-    leaves_alone(lw.open(clone, allowed_bases=[]), ProblemKind.OUT_OF_REACH)
+    leaves_alone(lw.open(clone, access=lw.Access(allowed_bases=[])), ProblemKind.OUT_OF_REACH)
     assert repair(clone, dry_run=True).ok
 
 

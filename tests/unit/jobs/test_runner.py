@@ -38,7 +38,7 @@ def test_a_number_of_threads_that_is_none_is_refused(workers: Any) -> None:
 
 
 def test_what_runs_nothing_is_refused_by_every_verb(tmp_path: Path) -> None:
-    table = lw.create(str(tmp_path / "t"), pa.table({"a": [1, 2]}), fsync=False)
+    table = lw.create(str(tmp_path / "t"), pa.table({"a": [1, 2]}), access=lw.Access(fsync=False))
     nothing: Any = 5
     with pytest.raises(InvalidInputError, match="runner"):
         table.delete("a = 1", runner=nothing)

@@ -89,7 +89,9 @@ def uri(tmp_path: Path) -> str:
 @pytest.fixture
 def table(uri: str) -> lw.Table:
     """Fragments of 30, 30, 30 and 10 rows."""
-    return lw.create(uri, rows(0, 100), max_rows_per_file=30, fsync=False)
+    return lw.create(
+        uri, rows(0, 100), layout=lw.Layout(max_rows_per_file=30), access=lw.Access(fsync=False)
+    )
 
 
 class Sent:
@@ -183,7 +185,12 @@ def test_a_field_of_a_struct_is_set_and_its_neighbours_stay(
     data = rows(0, 100)
     if version == "2.0":  # such files hold no null structs
         data = data.filter(data.column("in").is_valid())
-    table = lw.create(uri, data, max_rows_per_file=30, file_version=version, fsync=False)
+    table = lw.create(
+        uri,
+        data,
+        layout=lw.Layout(max_rows_per_file=30, file_version=version),
+        access=lw.Access(fsync=False),
+    )
     old = {each["a"]: each["in"] for each in table.to_arrow().to_pylist()}
     after = table.update({"in.deep.y": '"in".x + 0.5', "in.x": 7}, "a < 70", rewrite=rewrite)
     after = after.update({"in.deep.z": "'z'"}, "a < 50", rewrite=rewrite)
@@ -196,7 +203,7 @@ def test_a_field_of_a_struct_is_set_and_its_neighbours_stay(
 
 
 def test_a_field_is_written_alone_where_files_allow_it(uri: str) -> None:
-    table = lw.create(uri, rows(0, 20), fsync=False)
+    table = lw.create(uri, rows(0, 20), access=lw.Access(fsync=False))
     after = table.update({"in.x": 1}, "a = 1", rewrite="columns")
     old, new = after.fragments[0].files
     names = {each.id: each.name for each in table._snapshot.schema.walk()}
@@ -206,7 +213,9 @@ def test_a_field_is_written_alone_where_files_allow_it(uri: str) -> None:
 
 def test_in_2_0_files_the_whole_struct_is_written(uri: str) -> None:
     data = rows(1, 4)
-    table = lw.create(uri, data, file_version="2.0", fsync=False)
+    table = lw.create(
+        uri, data, layout=lw.Layout(file_version="2.0"), access=lw.Access(fsync=False)
+    )
     after = table.update({"in.x": 1}, "a = 1", rewrite="columns")
     names = {each.id: each.name for each in table._snapshot.schema.walk()}
     assert [names[each] for each in after.fragments[0].files[1].fields] == [
@@ -222,7 +231,7 @@ def test_in_2_0_files_the_whole_struct_is_written(uri: str) -> None:
 def test_a_struct_without_a_field_is_known_to_be_there(uri: str) -> None:
     """A fragment that was written without the field tells by its other files which rows have the
     struct at all."""
-    table = lw.create(uri, rows(1, 4), fsync=False)
+    table = lw.create(uri, rows(1, 4), access=lw.Access(fsync=False))
     narrow = pa.struct([STRUCT.field("x"), STRUCT.field("sure")])
     data = pa.table({"a": [100, 101], "in": pa.array([{"x": 1, "sure": 1}, None], narrow)})
     data = data.cast(pa.schema([SCHEMA.field("a"), pa.field("in", narrow)]))
@@ -288,7 +297,7 @@ def test_nothing_to_update_is_no_new_version(table: lw.Table, rewrite: Any) -> N
 
 
 def test_an_empty_table_has_nothing_to_update(uri: str) -> None:
-    assert lw.create(uri, SCHEMA, fsync=False).update({"a": 1}).version == 1
+    assert lw.create(uri, SCHEMA, access=lw.Access(fsync=False)).update({"a": 1}).version == 1
 
 
 @pytest.mark.parametrize(
@@ -402,7 +411,9 @@ def test_a_task_that_runs_twice_leaves_spare_files_and_no_more(table: lw.Table, 
 
 
 def test_rows_of_many_small_fragments_share_a_new_one(uri: str) -> None:
-    table = lw.create(uri, rows(0, 60), max_rows_per_file=2, fsync=False)
+    table = lw.create(
+        uri, rows(0, 60), layout=lw.Layout(max_rows_per_file=2), access=lw.Access(fsync=False)
+    )
     after = table.update({"s": "'x'"}, "a % 2 = 0", rewrite="rows")
     assert len(table.fragments) == 30
     assert len(after.fragments) == 31
@@ -437,7 +448,9 @@ def test_the_way_that_writes_less_is_taken(uri: str) -> None:
             "wide": [str(each) * 20 for each in range(count)],
         }
     )
-    table = lw.create(uri, data, max_rows_per_file=count // 2, fsync=False)
+    table = lw.create(
+        uri, data, layout=lw.Layout(max_rows_per_file=count // 2), access=lw.Access(fsync=False)
+    )
     assert way(table, {"b": "b + 1"}, None) == "columns"
     assert way(table, {"b": "b + 1"}, "a >= 10000") == "columns"
     assert way(table, {"b": "b + 1"}, "b = 7") == "rows"
@@ -475,7 +488,9 @@ def test_an_error_after_rows_were_written_leaves_no_file(
 
 @pytest.mark.parametrize("rewrite", WAYS)
 def test_ctrl_c_leaves_nothing_behind(uri: str, rewrite: Any) -> None:
-    table = lw.create(uri, rows(0, 100), max_rows_per_file=30, fsync=False)
+    table = lw.create(
+        uri, rows(0, 100), layout=lw.Layout(max_rows_per_file=30), access=lw.Access(fsync=False)
+    )
     before = files(table)
 
     def interrupt(what: str, done: int, total: int) -> None:
@@ -535,7 +550,9 @@ def blobs(version: str, uri: str) -> lw.Table:
     field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     schema = pa.schema([("n", pa.int64()), field])
     data = pa.table([range(4), [b"a", None, b"c" * 1000, b""]], schema=schema)
-    return lw.create(uri, data, file_version=version, fsync=False)
+    return lw.create(
+        uri, data, layout=lw.Layout(file_version=version), access=lw.Access(fsync=False)
+    )
 
 
 def contents(table: lw.Table) -> dict[int, bytes | None]:

@@ -43,7 +43,7 @@ def _no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 def uri(tmp_path: Path) -> str:
     """Four fragments, the first two with deleted rows."""
     location = str(tmp_path / "t.lance")
-    lw.create(location, ROWS, max_rows_per_file=25).delete("a < 30 and a % 7 = 0")
+    lw.create(location, ROWS, layout=lw.Layout(max_rows_per_file=25)).delete("a < 30 and a % 7 = 0")
     return location
 
 
@@ -71,7 +71,9 @@ def data_file(uri: str, fragment: int) -> Path:
 @pytest.mark.parametrize("version", ["2.2", "2.1", "2.0"])
 def test_a_whole_table_has_no_problems(tmp_path: Path, version: str) -> None:
     rows = pa.table({"a": range(50), "n": [{"x": i, "l": [i]} for i in range(50)]})
-    table = lw.create(tmp_path / "t", rows, file_version=version, max_rows_per_file=20)
+    table = lw.create(
+        tmp_path / "t", rows, layout=lw.Layout(file_version=version, max_rows_per_file=20)
+    )
     table = table.delete("a = 3").update({"a": "a + 100"}, where="a < 10").append(rows)
     report = table.verify(deep=True)
     assert report.problems == ()
@@ -83,7 +85,9 @@ def test_a_whole_table_has_no_problems(tmp_path: Path, version: str) -> None:
 
 @pytest.mark.usefixtures("pages_decoded_here")
 def test_a_table_without_stable_ids_or_rows_has_no_problems(tmp_path: Path) -> None:
-    assert lw.create(tmp_path / "t", ROWS, stable_row_ids=False).verify(deep=True).ok
+    assert (
+        lw.create(tmp_path / "t", ROWS, layout=lw.Layout(stable_row_ids=False)).verify(deep=True).ok
+    )
     assert lw.create(tmp_path / "u", ROWS.schema).verify(deep=True).ok
 
 

@@ -166,7 +166,9 @@ def test_a_path_that_means_another_file_system_to_spark_is_left_to_it(scene: Sce
 
 
 def test_rows_of_a_table_are_new_by_its_versions(scene: Scene) -> None:
-    table = lw.create(scene.folder / "t.lance", pa.table({"id": [1]}), stable_row_ids=True)
+    table = lw.create(
+        scene.folder / "t.lance", pa.table({"id": [1]}), layout=lw.Layout(stable_row_ids=True)
+    )
     text = '[sources.drops]\nuri = "t.lance"\nincremental = true\n' + TARGET
     pipeline = load(scene.file(text))
     context = RunContext(scene.repository, pipeline, "r2", None)

@@ -36,7 +36,7 @@ Tables = dict[str, Any]
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Tables:
-    photos = lw.create(tmp_path / "photos.lance", ROWS, max_rows_per_file=2)
+    photos = lw.create(tmp_path / "photos.lance", ROWS, layout=lw.Layout(max_rows_per_file=2))
     photos.tags.create("v1.0")
     photos.branches.create("exp").append(ROWS)
     photos.delete("id = 1")
@@ -323,14 +323,16 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def wide(tmp_path: Path) -> lw.Table:
     data = {"id": range(1000), "n": range(1000), "v": [[float(each)] * 4 for each in range(1000)]}
-    return lw.create(tmp_path / "t.lance", pa.table(data), max_rows_per_file=100)
+    return lw.create(tmp_path / "t.lance", pa.table(data), layout=lw.Layout(max_rows_per_file=100))
 
 
 def test_what_is_not_needed_is_not_read(way: str, tmp_path: Path) -> None:
     """Files that are not there any more cannot have been opened."""
     location = tmp_path / "t.lance"
     data = pa.table({"id": pa.array(range(9), pa.int64()), "s": ["x"] * 9})
-    made = lw.create(location, data, max_rows_per_file=3, fsync=False).delete("id = 4")
+    made = lw.create(
+        location, data, layout=lw.Layout(max_rows_per_file=3), access=lw.Access(fsync=False)
+    ).delete("id = 4")
     first = {each.name for each in (location / "data").iterdir()}
     made.add_columns({"later": "id * 2"})
     for each in (location / "data").iterdir():

@@ -26,7 +26,7 @@ Tables = dict[str, Any]
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Tables:
-    photos = lw.create(tmp_path / "photos.lance", ROWS, max_rows_per_file=2)
+    photos = lw.create(tmp_path / "photos.lance", ROWS, layout=lw.Layout(max_rows_per_file=2))
     photos.tags.create("v1")
     photos = photos.update({"price": "9"}, "id = 2", message="dearer")
     photos.branches.create("exp").update({"Label": "'emu'"}, "id = 3")
@@ -173,6 +173,6 @@ def test_what_is_no_blame_is_told(
 
 
 def test_a_table_without_stable_row_ids_is_told(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t.lance", ROWS, stable_row_ids=False)
+    table = lw.create(tmp_path / "t.lance", ROWS, layout=lw.Layout(stable_row_ids=False))
     with pytest.raises(UnsupportedError, match="has no stable row ids"):
         lw.sql("FROM blame('t')", tables={"t": table})

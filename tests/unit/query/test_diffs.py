@@ -27,7 +27,7 @@ Tables = dict[str, Any]
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Tables:
-    photos = lw.create(tmp_path / "photos.lance", ROWS, max_rows_per_file=2)
+    photos = lw.create(tmp_path / "photos.lance", ROWS, layout=lw.Layout(max_rows_per_file=2))
     photos.tags.create("v1")
     photos.branches.create("exp").update({"price": "9"}, "id = 4")
     photos = photos.update({"price": "price + 1", "Label": "'new'"}, "id = 2").delete("id = 1")
@@ -265,7 +265,7 @@ def test_a_wrong_field_is_told(tables: Tables) -> None:
 
 
 def test_what_cannot_be_compared_is_told_when_rows_are_asked_for(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t.lance", ROWS, stable_row_ids=False)
+    table = lw.create(tmp_path / "t.lance", ROWS, layout=lw.Layout(stable_row_ids=False))
     table.update({"price": "0"}, "id = 1")
     answer = lw.sql("SELECT count(*) FROM diff('t', 1)", tables={"t": table.uri})
     with pytest.raises(UnsupportedError, match="has no stable row ids"):

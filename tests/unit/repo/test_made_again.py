@@ -31,7 +31,7 @@ def make(
     stable_row_ids: bool | None = None,
 ) -> None:
     with repo.transaction(branch, "made") as changes:
-        changes.create_table("photos", data, stable_row_ids=stable_row_ids)
+        changes.create_table("photos", data, layout=lw.Layout(stable_row_ids=stable_row_ids))
 
 
 def seen(repo: lw.Repository, branch: str) -> pa.Table:
@@ -171,7 +171,7 @@ def test_other_row_ids_are_refused(repo: lw.Repository) -> None:
     repo.revert("main")
     changes = repo.transaction("main", "again")
     with pytest.raises(InvalidInputError, match="without stable row ids"):
-        changes.create_table("photos", OTHER, stable_row_ids=True)
+        changes.create_table("photos", OTHER, layout=lw.Layout(stable_row_ids=True))
     make(repo, "main", OTHER)
     assert seen(repo, "main") == OTHER
 

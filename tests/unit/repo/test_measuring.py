@@ -95,9 +95,9 @@ def test_another_column_in_the_place_of_a_dropped_one_is_no_renaming(repo: lw.Re
 @pytest.mark.parametrize("stable_row_ids", [True, False])
 def test_an_overwrite_by_the_same_rows_is_told(repo: lw.Repository, stable_row_ids: bool) -> None:
     with repo.transaction("main", "other") as changes:
-        changes.create_table("other", PLACES, stable_row_ids=stable_row_ids)
+        changes.create_table("other", PLACES, layout=lw.Layout(stable_row_ids=stable_row_ids))
     with repo.transaction("main", "the same") as changes:
-        changes.table("other").overwrite(PLACES, max_rows_per_file=2)
+        changes.table("other").overwrite(PLACES, layout=lw.Layout(max_rows_per_file=2))
     found = diff(repo)
     assert found.is_same_rows
     assert found.counts == (RowCounts(inserted=3, deleted=3) if stable_row_ids else None)
@@ -174,7 +174,9 @@ def keyed(stable_row_ids: bool, repo: lw.Repository) -> None:
     key = pa.field("id", pa.int64(), False, {"lance-schema:unenforced-primary-key": "true"})
     schema = pa.schema([key, *list(PLACES.schema)[1:]])
     with repo.transaction("main", "keyed") as changes:
-        changes.create_table("keyed", PLACES.cast(schema), stable_row_ids=stable_row_ids)
+        changes.create_table(
+            "keyed", PLACES.cast(schema), layout=lw.Layout(stable_row_ids=stable_row_ids)
+        )
     with repo.transaction("main", "written anew") as changes:
         fresh = pa.table({"id": [3, 2, 9], "x": [None, float("nan"), 1.0], "name": ["c", "b", "d"]})
         changes.table("keyed").overwrite(fresh.cast(schema))

@@ -66,7 +66,9 @@ def test_every_table_that_was_changed_since_is_named_and_nothing_is_done(
     for table in ("photos", "labels"):
         stable = table == "photos"
         with repo.transaction("main", "anew") as changes:
-            changes.create_table(f"more_{table}", rows(1, 2, 3), stable_row_ids=stable)
+            changes.create_table(
+                f"more_{table}", rows(1, 2, 3), layout=lw.Layout(stable_row_ids=stable)
+            )
     for value in (4, 5):
         with repo.transaction("main", "both") as changes:
             for table in ("more_photos", "more_labels"):

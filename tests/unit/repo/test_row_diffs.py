@@ -97,10 +97,10 @@ def test_a_table_that_is_taken_out_and_in_again_elsewhere_is_another_one(
     repo: lw.Repository, tmp_path: Path, stable_row_ids: bool
 ) -> None:
     with repo.transaction("main", "things") as changes:
-        changes.create_table("things", BIRDS, stable_row_ids=stable_row_ids)
+        changes.create_table("things", BIRDS, layout=lw.Layout(stable_row_ids=stable_row_ids))
     repo.remove("things")
     away = pa.table({"id": [3, 4], "name": ["C", "d"]})
-    lw.create(tmp_path / "away.lance", away, stable_row_ids=stable_row_ids)
+    lw.create(tmp_path / "away.lance", away, layout=lw.Layout(stable_row_ids=stable_row_ids))
     repo.add("things", tmp_path / "away.lance")
     found = repo.diff("HEAD~2", "HEAD", table="things", rows=True)
     assert (found.kind, found.counts) == ("changed", RowCounts(inserted=2, deleted=3))

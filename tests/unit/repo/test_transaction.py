@@ -129,7 +129,9 @@ def test_a_table_that_is_there_and_not_pinned_is_not_written_over(repo: lw.Repos
 
 def test_a_new_table_takes_the_options_of_any_other(repo: lw.Repository) -> None:
     with repo.transaction("main", "new") as changes:
-        changes.create_table("new", ROWS, stable_row_ids=False, max_rows_per_file=2)
+        changes.create_table(
+            "new", ROWS, layout=lw.Layout(stable_row_ids=False, max_rows_per_file=2)
+        )
     made = repo.at().table("new")
     assert not made.has_stable_row_ids
     assert len(made.fragments) == 2

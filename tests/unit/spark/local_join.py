@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lancewood.engine.snapshot import Access
+from lancewood.engine.snapshot import Address
 from lancewood.engine.write import WriteRequest, plan_write
 from lancewood.jobs.job import CommitOptions
 from lancewood.spark.merge_into.key_join import FoundIn, KeyJoin, Wanted
@@ -25,7 +25,7 @@ T = TypeVar("T")
 _OF_THE_COMMIT = ("message", "properties", "serializable", "app", "batch")
 
 
-def planned_write(access: Access, frame: Any, **wishes: Any) -> WriteJob:
+def planned_write(access: Address, frame: Any, **wishes: Any) -> WriteJob:
     """A write as ``lancewood.spark.write`` plans it; an append unless ``mode`` says otherwise."""
     said = {each: wishes.pop(each) for each in _OF_THE_COMMIT if each in wishes}
     options = CommitOptions(**said)

@@ -96,7 +96,7 @@ def older(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
-    return lw.create(tmp_path / "t.lance", rows(1, 2), fsync=False)
+    return lw.create(tmp_path / "t.lance", rows(1, 2), access=lw.Access(fsync=False))
 
 
 def rows(*numbers: int) -> pa.Table:

@@ -63,7 +63,7 @@ def new_rows(keys: Sequence[int | None], v: str = "new") -> pa.Table:
 
 def new_table(data: pa.Table, **options: Any) -> lw.Table:
     options = {"max_rows_per_file": 5} | options
-    return lw.create(f"memory://frames/{next(_names)}.lance", data, **options)
+    return lw.create(f"memory://frames/{next(_names)}.lance", data, layout=lw.Layout(**options))
 
 
 def merge(

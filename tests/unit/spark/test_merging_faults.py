@@ -42,7 +42,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A table where somebody has changed rows since version 2; the merge begins there."""
     uri = str(tmp_path_factory.mktemp("merges") / "t.lance")
     data = pa.table({"k": range(10), "v": [f"old {n}" for n in range(10)]})
-    table = lw.create(uri, data, max_rows_per_file=4, fsync=False).delete("k = 2")
+    table = lw.create(
+        uri, data, layout=lw.Layout(max_rows_per_file=4), access=lw.Access(fsync=False)
+    ).delete("k = 2")
     table.update({"v": "'theirs'"}, "k = 8", rewrite="rows")
     return uri
 
@@ -101,7 +103,7 @@ def test_a_merge_is_old_or_new_whatever_call_goes_wrong(
         if outcome == "failed" and mode == "before" and store.calls[at - 1][0] != "delete":
             assert data_files(uri) == there, where
         if outcome == "dead":
-            assert merge(lw.open(uri, fsync=False)) == "done", where
+            assert merge(lw.open(uri, access=lw.Access(fsync=False))) == "done", where
             assert seen(uri) == after, where
         if len(store.calls) < at:
             break

@@ -117,7 +117,7 @@ def test_a_slice_of_rows_is_coded_like_the_rows_in_it() -> None:
 def table_of(fragments: int, rows: int) -> lw.Table:
     data = pa.table({"k": range(fragments * rows)})
     uri = f"memory://codes/{next(_names)}.lance"
-    return lw.create(uri, data, max_rows_per_file=rows)
+    return lw.create(uri, data, layout=lw.Layout(max_rows_per_file=rows))
 
 
 def staged(rows: list[int]) -> StagedFiles:
@@ -169,7 +169,9 @@ def test_tasks_without_moved_rows_only_insert() -> None:
 
 def test_staged_rows_are_found_by_address_in_any_order_and_again() -> None:
     data = pa.table({"k": range(10), "v": [f"v{n}" for n in range(10)]})
-    table = lw.create(f"memory://codes/{next(_names)}.lance", data, max_rows_per_file=4)
+    table = lw.create(
+        f"memory://codes/{next(_names)}.lance", data, layout=lw.Layout(max_rows_per_file=4)
+    )
     snapshot = table._snapshot
     files = StagedFiles.of(snapshot.bare(), snapshot.schema, table.fragments)
     source = StagedSource(

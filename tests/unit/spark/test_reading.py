@@ -68,7 +68,9 @@ def tiny_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def uneven(tmp_path_factory: pytest.TempPathFactory) -> lw.Table:
     """Fragments of 3, 400, 1, 50 and 7 rows, some of them deleted."""
-    made = lw.create(tmp_path_factory.mktemp("uneven") / "t.lance", rows(0, 3), fsync=False)
+    made = lw.create(
+        tmp_path_factory.mktemp("uneven") / "t.lance", rows(0, 3), access=lw.Access(fsync=False)
+    )
     for first, count in ((3, 400), (403, 1), (404, 50), (454, 7)):
         made = made.append(rows(first, count))
     return made.delete("n % 10 = 3 OR n > 458 OR n = 0")
@@ -149,7 +151,9 @@ def test_count_of_tasks_is_that_of_the_table(uneven: lw.Table, tiny_tasks: None)
 
 
 def test_empty_table_has_no_tasks(tmp_path: Path) -> None:
-    made = lw.create(tmp_path / "t.lance", pa.schema({"n": pa.int64()}), fsync=False)
+    made = lw.create(
+        tmp_path / "t.lance", pa.schema({"n": pa.int64()}), access=lw.Access(fsync=False)
+    )
     assert planned(made).messages == []
     assert planned(made, where="n > 1", limit=3).messages == []
 
@@ -183,14 +187,19 @@ def test_wrong_requests_are_told_while_planning(uneven: lw.Table, tmp_path: Path
         with pytest.raises(InvalidInputError):
             planned(uneven, **asked)
     huge = pa.table({"n": [1], "d": pa.array([None], pa.decimal256(60, 2))})
-    made = lw.create(tmp_path / "t.lance", huge, fsync=False)
+    made = lw.create(tmp_path / "t.lance", huge, access=lw.Access(fsync=False))
     with pytest.raises(UnsupportedError, match="column 'd'"):
         planned(made)
     assert read_all(planned(made, columns=["n"])).num_rows == 1
 
 
 def test_executors_need_no_manifest(tmp_path: Path, tiny_tasks: None) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(0, 500), max_rows_per_file=100, fsync=False)
+    made = lw.create(
+        tmp_path / "t.lance",
+        rows(0, 500),
+        layout=lw.Layout(max_rows_per_file=100),
+        access=lw.Access(fsync=False),
+    )
     made = made.delete("n = 5")
     expected = made.to_arrow()
     found = planned(made)
@@ -203,7 +212,7 @@ def test_relative_path_means_the_same_on_an_executor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = planned(lw.create("t.lance", rows(0, 20), fsync=False))
+    found = planned(lw.create("t.lance", rows(0, 20), access=lw.Access(fsync=False)))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert read_all(found) == rows(0, 20)
@@ -218,15 +227,24 @@ def test_table_in_memory_is_refused_while_planning() -> None:
 def test_object_store_is_reached_with_the_options_of_the_driver(
     s3_root: str, s3_options: dict[str, str]
 ) -> None:
-    made = lw.create(f"{s3_root}/t.lance", rows(0, 500), storage_options=s3_options)
+    made = lw.create(
+        f"{s3_root}/t.lance", rows(0, 500), access=lw.Access(storage_options=s3_options)
+    )
     made = made.delete("n = 5")
-    found = planned(lw.open(made.uri, storage_options=s3_options), where="n < 300")
+    found = planned(
+        lw.open(made.uri, access=lw.Access(storage_options=s3_options)), where="n < 300"
+    )
     assert read_all(found) == made.scan(where="n < 300").to_arrow()
     assert s3_options["aws_secret_access_key"] not in f"{found} {found.work.name}"
 
 
 def test_driver_opens_no_data_file(tmp_path: Path) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(0, 500), max_rows_per_file=100, fsync=False)
+    made = lw.create(
+        tmp_path / "t.lance",
+        rows(0, 500),
+        layout=lw.Layout(max_rows_per_file=100),
+        access=lw.Access(fsync=False),
+    )
     made = made.delete("n = 5")
     shutil.rmtree(tmp_path / "t.lance" / "data")
     shutil.rmtree(tmp_path / "t.lance" / "_deletions")
@@ -235,7 +253,9 @@ def test_driver_opens_no_data_file(tmp_path: Path) -> None:
 
 
 def test_files_that_are_gone_are_told_with_the_version_and_a_way_out(tmp_path: Path) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(0, 500), fsync=False).append(rows(500, 5))
+    made = lw.create(tmp_path / "t.lance", rows(0, 500), access=lw.Access(fsync=False)).append(
+        rows(500, 5)
+    )
     found = planned(made)
     shutil.rmtree(tmp_path / "t.lance" / "data")
     with pytest.raises(
@@ -251,7 +271,12 @@ def test_files_that_are_gone_are_told_with_the_version_and_a_way_out(tmp_path: P
 def test_branch_and_clone_are_read_without_looking_for_their_bases(
     tmp_path: Path, tiny_tasks: None
 ) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(0, 300), max_rows_per_file=100, fsync=False)
+    made = lw.create(
+        tmp_path / "t.lance",
+        rows(0, 300),
+        layout=lw.Layout(max_rows_per_file=100),
+        access=lw.Access(fsync=False),
+    )
     made.branches.create("exp")
     branch = lw.open(made.uri, branch="exp").append(rows(300, 50)).delete("n = 7")
     clone = made.clone(tmp_path / "c.lance")
@@ -260,7 +285,7 @@ def test_branch_and_clone_are_read_without_looking_for_their_bases(
 
 
 def test_row_ids_travel_only_where_they_are_asked_for(tmp_path: Path) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(0, 4000), fsync=False)
+    made = lw.create(tmp_path / "t.lance", rows(0, 4000), access=lw.Access(fsync=False))
 
     def scatter(message: table_pb2.Manifest) -> None:
         fragments = decode_fragments(message)
@@ -281,7 +306,10 @@ def test_row_ids_travel_only_where_they_are_asked_for(tmp_path: Path) -> None:
 
 def test_rows_that_a_writer_did_not_count_are_read(tmp_path: Path, tiny_tasks: None) -> None:
     made = lw.create(
-        tmp_path / "t.lance", rows(0, 300), max_rows_per_file=100, stable_row_ids=False, fsync=False
+        tmp_path / "t.lance",
+        rows(0, 300),
+        layout=lw.Layout(max_rows_per_file=100, stable_row_ids=False),
+        access=lw.Access(fsync=False),
     )
 
     def forget(message: table_pb2.Manifest) -> None:
@@ -303,7 +331,7 @@ def test_rows_that_a_writer_did_not_count_are_read(tmp_path: Path, tiny_tasks: N
 def test_a_fragment_of_more_rows_than_can_be_is_damage_with_a_filter_too(
     tmp_path: Path, claimed: int
 ) -> None:
-    made = lw.create(tmp_path / "t.lance", rows(0, 3), fsync=False)
+    made = lw.create(tmp_path / "t.lance", rows(0, 3), access=lw.Access(fsync=False))
 
     def exaggerate(message: table_pb2.Manifest) -> None:
         fragments = decode_fragments(message)
@@ -322,7 +350,9 @@ def test_a_fragment_of_more_rows_than_can_be_is_damage_with_a_filter_too(
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     """100,000 fragments of 1,000 rows, of which only the manifest exists."""
-    made = lw.create(tmp_path_factory.mktemp("many") / "t.lance", rows(0, 1000), fsync=False)
+    made = lw.create(
+        tmp_path_factory.mktemp("many") / "t.lance", rows(0, 1000), access=lw.Access(fsync=False)
+    )
     (fragment,) = decode_fragments(made._snapshot.manifest.message)
     message = table_pb2.Manifest()
     message.CopyFrom(made._snapshot.manifest.message)
@@ -400,7 +430,7 @@ def wide(count: int) -> pa.Table:
 def test_width_of_a_row_is_that_of_the_columns_that_are_read(
     tmp_path: Path, columns: list[str] | None, where: str | None, low: int, high: int
 ) -> None:
-    made = lw.create(tmp_path / "t.lance", wide(10_000), fsync=False)
+    made = lw.create(tmp_path / "t.lance", wide(10_000), access=lw.Access(fsync=False))
     scan = plan_scan(made._snapshot, columns=columns, where=where)
     assert low <= row_width(scan, made.fragments, 10_000) <= high
 
@@ -408,8 +438,8 @@ def test_width_of_a_row_is_that_of_the_columns_that_are_read(
 def test_no_data_file_is_opened_where_types_tell_or_one_task_is_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = lw.create(tmp_path / "t.lance", wide(10_000), fsync=False)
-    few = lw.create(tmp_path / "few.lance", wide(20), fsync=False)
+    made = lw.create(tmp_path / "t.lance", wide(10_000), access=lw.Access(fsync=False))
+    few = lw.create(tmp_path / "few.lance", wide(20), access=lw.Access(fsync=False))
 
     def opened(_: Snapshot) -> Mapping[str, float]:
         raise AssertionError("a data file was opened")
@@ -422,7 +452,7 @@ def test_no_data_file_is_opened_where_types_tell_or_one_task_is_enough(
 
 
 def test_width_is_found_where_a_writer_recorded_no_sizes(tmp_path: Path) -> None:
-    made = lw.create(tmp_path / "t.lance", wide(10_000), fsync=False)
+    made = lw.create(tmp_path / "t.lance", wide(10_000), access=lw.Access(fsync=False))
 
     def forget(message: table_pb2.Manifest) -> None:
         fragments = decode_fragments(message)
@@ -436,10 +466,11 @@ def test_width_is_found_where_a_writer_recorded_no_sizes(tmp_path: Path) -> None
 
 
 def test_secrets_are_in_no_text_of_a_plan(tmp_path: Path) -> None:
-    lw.create(tmp_path / "t.lance", rows(0, 10), fsync=False)
+    lw.create(tmp_path / "t.lance", rows(0, 10), access=lw.Access(fsync=False))
     secret = {"aws_secret_access_key": "planted-secret"}
     opened = lw.open(
-        tmp_path / "t.lance", storage_options=secret, base_storage_options={"cold": secret}
+        tmp_path / "t.lance",
+        access=lw.Access(storage_options=secret, base_storage_options={"cold": secret}),
     )
     made = planned(opened, where="s <> $text", parameters={"text": "planted-secret"})
     assert "planted-secret" not in f"{made} {made.work} {made.work.name} {made.work.request}"

@@ -54,7 +54,12 @@ def source(rows: int) -> pa.Table:
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
     rows = FRAGMENTS * ROWS
-    return lw.create(tmp_path / "t.lance", source(rows), max_rows_per_file=ROWS, fsync=False)
+    return lw.create(
+        tmp_path / "t.lance",
+        source(rows),
+        layout=lw.Layout(max_rows_per_file=ROWS),
+        access=lw.Access(fsync=False),
+    )
 
 
 def _move(table: lw.Table, runner: Runner) -> None:

@@ -51,7 +51,7 @@ def table(tmp_path: Path) -> lw.Table:
             ]
         ),
     )
-    return lw.create(tmp_path / "t.lance", rows, max_rows_per_file=4)
+    return lw.create(tmp_path / "t.lance", rows, layout=lw.Layout(max_rows_per_file=4))
 
 
 def source(table: lw.Table, **options: str) -> Any:

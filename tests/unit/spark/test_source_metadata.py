@@ -22,7 +22,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
     rows = pa.table({"i": pa.array(range(10), pa.int64()), "s": ["x"] * 10})
-    made = lw.create(tmp_path / "t.lance", rows, max_rows_per_file=4, message="made")
+    made = lw.create(
+        tmp_path / "t.lance", rows, layout=lw.Layout(max_rows_per_file=4), message="made"
+    )
     return made.delete("i = 5", commit=lw.CommitOptions(properties={"who": "me"}))
 
 

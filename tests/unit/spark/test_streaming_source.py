@@ -184,7 +184,7 @@ def test_a_moment_from_before_the_oldest_version_is_refused_if_some_are_gone(uri
 
 
 def test_rows_and_versions_of_a_batch_are_bounded(uri: str) -> None:
-    table = lw.create(uri, rows(*range(10)), max_rows_per_file=4)
+    table = lw.create(uri, rows(*range(10)), layout=lw.Layout(max_rows_per_file=4))
     for each in range(10, 16):
         table = table.append(rows(each, each + 100))
     sizes = [len(each) for each in Stream(uri, maxRowsPerTrigger="3").batches()]
@@ -198,7 +198,9 @@ def test_rows_and_versions_of_a_batch_are_bounded(uri: str) -> None:
 
 
 def test_rows_of_bounded_batches_are_all_rows_in_order(uri: str) -> None:
-    table = lw.create(uri, rows(*range(50)), max_rows_per_file=7).delete("a % 5 = 1")
+    table = lw.create(uri, rows(*range(50)), layout=lw.Layout(max_rows_per_file=7)).delete(
+        "a % 5 = 1"
+    )
     table.append(rows(*range(50, 60)))
     wanted = [each for each in range(60) if each % 5 != 1 or each >= 50]
     for most in (1, 7, 100):
@@ -295,7 +297,7 @@ def test_new_rows_are_new_whatever_ids_they_have(uri: str) -> None:
 
 
 def test_versions_that_keep_rows_are_never_a_problem(uri: str) -> None:
-    table = lw.create(uri, rows(*range(20)), max_rows_per_file=5)
+    table = lw.create(uri, rows(*range(20)), layout=lw.Layout(max_rows_per_file=5))
     stream = Stream(uri)
     assert len(stream.numbers()) == 20
     table.compact()
@@ -330,7 +332,7 @@ def test_changes_are_those_of_the_table(uri: str) -> None:
 
 
 def test_columns_that_pylance_wrote_in_place_without_marks_are_changes(uri: str) -> None:
-    table = lw.create(uri, rows(1, 2, 3, s=["x", "y", "z"]), fsync=False)
+    table = lw.create(uri, rows(1, 2, 3, s=["x", "y", "z"]), access=lw.Access(fsync=False))
     stream = Stream(uri, onChange="changes")
     assert len(stream.batches()) == 1
     dataset: Any = lance.dataset(uri)
@@ -345,7 +347,7 @@ def test_columns_that_pylance_wrote_in_place_without_marks_are_changes(uri: str)
 
 
 def test_changes_can_be_applied_to_get_the_table_again(uri: str) -> None:
-    table = lw.create(uri, rows(*range(30)), max_rows_per_file=7)
+    table = lw.create(uri, rows(*range(30)), layout=lw.Layout(max_rows_per_file=7))
     stream = Stream(uri, onChange="changes", maxRowsPerTrigger="4")
     held: dict[int, int] = {}
 
@@ -620,7 +622,9 @@ def test_many_appends_need_one_manifest_and_few_small_tasks(uri: str) -> None:
 def test_a_batch_cut_into_tasks_has_the_same_rows(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = lw.create(uri, rows(*range(40)), max_rows_per_file=9).delete("a % 7 = 3")
+    table = lw.create(uri, rows(*range(40)), layout=lw.Layout(max_rows_per_file=9)).delete(
+        "a % 7 = 3"
+    )
     table.append(rows(*range(40, 45))).append(rows(*range(45, 60)))
     lw.open(uri).update({"a": "a + 1000"}, "a % 5 = 0")
     for options in ({}, {"startingVersion": "1", "onChange": "changes"}, {"filter": "a % 2 = 0"}):
@@ -639,7 +643,7 @@ def test_a_batch_cut_into_tasks_has_the_same_rows(
 
 
 def test_a_task_does_not_carry_row_ids_that_nobody_asks_for(uri: str) -> None:
-    many = lw.create(uri, rows(*range(20_000)), max_rows_per_file=10_000)
+    many = lw.create(uri, rows(*range(20_000)), layout=lw.Layout(max_rows_per_file=10_000))
     chosen = random.Random(5).sample(range(20_000), 4_000)
     many.update({"a": "a + 1"}, f"a IN ({', '.join(map(str, chosen))})", rewrite="rows")
     lw.open(uri).compact()

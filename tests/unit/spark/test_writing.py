@@ -14,7 +14,7 @@ import pytest
 from tests.unit.spark.local_join import Frame, planned_write
 
 import lancewood as lw
-from lancewood.engine.snapshot import Access
+from lancewood.engine.snapshot import Address
 from lancewood.jobs.counts import RowCounts
 from lancewood.spark.write_frame import write
 from lancewood.spark.writing.job import WriteJob
@@ -54,7 +54,7 @@ def ran(job: WriteJob, *partitions: pa.Table) -> list[bytes]:
 
 def plan_write(uri: Path | str, columns: Any, **wishes: Any) -> WriteJob:
     options = wishes.pop("storage_options", None)
-    return planned_write(Access(uri, storage_options=options), columns, **wishes)
+    return planned_write(Address(uri, lw.Access(storage_options=options)), columns, **wishes)
 
 
 def done(uri: Path | str, *partitions: pa.Table, text: str = TWO, **wishes: Any) -> Any:
@@ -534,9 +534,9 @@ def test_a_dry_run_of_a_merge_computes_nothing_and_refuses_what_a_merge_refuses(
         ("append", {"deleted": "gone"}, "deleted"),
         ("merge", {"sort_by": "id"}, "sort_by"),
         ("merge", {"schema": VECTORS}, "schema"),
-        ("merge", {"bases": ["cold"]}, "bases"),
-        ("merge", {"max_rows_per_file": 3}, "max_rows_per_file"),
-        ("merge", {"max_bytes_per_file": 3}, "max_bytes_per_file"),
+        ("merge", {"layout": lw.Layout(bases=["cold"])}, "bases"),
+        ("merge", {"layout": lw.Layout(max_rows_per_file=3)}, "max_rows_per_file"),
+        ("merge", {"layout": lw.Layout(max_bytes_per_file=3)}, "max_bytes_per_file"),
     ],
 )
 def test_an_argument_of_another_mode_is_refused_by_its_name(
@@ -554,6 +554,6 @@ def test_the_driver_commits_under_the_commit_lock(uri: Path) -> None:
         held.append(version)
         yield
 
-    write(as_frame(ROWS), uri, "append", commit_lock=lock)
-    write(as_frame(MORE), uri, "append", commit_lock=lock)
+    write(as_frame(ROWS), uri, "append", access=lw.Access(commit_lock=lock))
+    write(as_frame(MORE), uri, "append", access=lw.Access(commit_lock=lock))
     assert held == [1, 2]

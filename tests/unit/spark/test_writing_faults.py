@@ -17,7 +17,7 @@ import pytest
 from tests.unit.spark.local_join import planned_write
 
 import lancewood as lw
-from lancewood.engine.snapshot import Access
+from lancewood.engine.snapshot import Access, Address
 from lancewood.spark.writing.job import WriteJob
 from lancewood.store.base import Store
 from lancewood.store.disk import DiskStore
@@ -39,7 +39,9 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def planned(uri: str, **wishes: Any) -> WriteJob:
     from pyspark.sql.types import LongType, StructType
 
-    return planned_write(Access(uri, fsync=False), StructType().add("a", LongType()), **wishes)
+    return planned_write(
+        Address(uri, Access(fsync=False)), StructType().add("a", LongType()), **wishes
+    )
 
 
 def through(job: WriteJob, store: Store) -> WriteJob:
@@ -76,7 +78,7 @@ def test_whatever_call_of_a_commit_goes_wrong_abort_takes_no_row(
     for at in range(1, MOST_CALLS):
         uri = str(tmp_path / f"{at}.lance")
         if not is_new:
-            lw.create(uri, OLD, fsync=False)
+            lw.create(uri, OLD, access=lw.Access(fsync=False))
         job = planned(uri, app="loader", batch=1)
         messages = [job.run(NEW.to_batches())]
         store = FaultyStore(DiskStore(uri, fsync=False), at=at, mode=mode)
@@ -145,7 +147,7 @@ def test_a_commit_that_is_said_twice_lands_once(tmp_path: Path) -> None:
 
 def test_a_commit_that_was_cut_off_keeps_its_files(tmp_path: Path) -> None:
     uri = str(tmp_path / "t.lance")
-    lw.create(uri, OLD, fsync=False)
+    lw.create(uri, OLD, access=lw.Access(fsync=False))
     calls = FaultyStore(DiskStore(uri, fsync=False))
     through(planned(uri), calls).commit([])
     publishing = [verb for verb, _ in calls.calls].index("put_new") + 1
@@ -160,7 +162,7 @@ def test_a_commit_that_was_cut_off_keeps_its_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("at", range(1, 8))
 def test_a_second_commit_that_fails_takes_no_file_of_the_first(tmp_path: Path, at: int) -> None:
     uri = str(tmp_path / "t.lance")
-    lw.create(uri, OLD, fsync=False)
+    lw.create(uri, OLD, access=lw.Access(fsync=False))
     job = planned(uri)
     messages = [job.run(NEW.to_batches())]
     job.commit(messages)
@@ -172,7 +174,7 @@ def test_a_second_commit_that_fails_takes_no_file_of_the_first(tmp_path: Path, a
 @pytest.mark.parametrize("at", range(1, 6))
 def test_abort_leaves_everything_where_the_store_does_not_answer(tmp_path: Path, at: int) -> None:
     uri = str(tmp_path / "t.lance")
-    lw.create(uri, OLD, fsync=False)
+    lw.create(uri, OLD, access=lw.Access(fsync=False))
     job = planned(uri)
     messages = [job.run(NEW.to_batches())]
     store = FaultyStore(DiskStore(uri, fsync=False), at=at, mode="before")
@@ -184,7 +186,7 @@ def test_abort_leaves_everything_where_the_store_does_not_answer(tmp_path: Path,
 @pytest.mark.parametrize("at", range(1, 8))
 def test_a_commit_that_failed_never_lands_later_without_its_files(tmp_path: Path, at: int) -> None:
     uri = str(tmp_path / "t.lance")
-    lw.create(uri, OLD, fsync=False)
+    lw.create(uri, OLD, access=lw.Access(fsync=False))
     job = planned(uri)
     messages = [job.run(NEW.to_batches())]
     store = FaultyStore(DiskStore(uri, fsync=False), at=at, mode="before")

@@ -93,9 +93,9 @@ def test_what_lies_deeper_is_stepped_over_and_not_listed(store: Store, wire: Fau
 def test_opening_a_table_costs_two_requests(
     options: Options, s3_root: str, wire: FaultyWire
 ) -> None:
-    lw.create(s3_root, ROWS, storage_options=options).append(ROWS)
+    lw.create(s3_root, ROWS, access=lw.Access(storage_options=options)).append(ROWS)
     wire.play()
-    assert lw.open(s3_root, storage_options=options).version == 2
+    assert lw.open(s3_root, access=lw.Access(storage_options=options)).version == 2
     assert [each.method for each in wire.requests] == ["GET", "GET"]
 
 
@@ -119,9 +119,9 @@ def test_a_bucket_that_is_not_there_is_told_by_every_verb(options: Options) -> N
             with pytest.raises(StorageError, match="bucket does not exist"):
                 verb()
     with pytest.raises(StorageError, match="bucket does not exist"):
-        lw.create("s3://no-such-bucket/t", ROWS, storage_options=options)
+        lw.create("s3://no-such-bucket/t", ROWS, access=lw.Access(storage_options=options))
     with pytest.raises(StorageError, match="bucket does not exist"):
-        lw.open("s3://no-such-bucket/t", storage_options=options)
+        lw.open("s3://no-such-bucket/t", access=lw.Access(storage_options=options))
 
 
 def test_http_must_be_allowed(options: Options) -> None:
@@ -199,17 +199,22 @@ def test_a_server_that_ignores_conditions_is_refused_unless_the_user_says_unsafe
 ) -> None:
     wire.play(careless)
     with pytest.raises(UnsupportedError, match=r"put-if-absent.*unsafe=True"):
-        lw.create(s3_root, ROWS, storage_options=options)
+        lw.create(s3_root, ROWS, access=lw.Access(storage_options=options))
     past = open_store(s3_root, storage_options=s3_options)
     assert [*past.list()] == []
     wire.play(careless)
-    table = lw.create(s3_root, ROWS, storage_options=options, unsafe=True)
+    table = lw.create(s3_root, ROWS, access=lw.Access(storage_options=options, unsafe=True))
     assert not [each for each in wire.requests if "probe-" in each.path]
     before = {each.key for each in past.list()}
     with pytest.raises(UnsupportedError, match="put-if-absent"):
-        lw.open(s3_root, storage_options=options).append(ROWS)
+        lw.open(s3_root, access=lw.Access(storage_options=options)).append(ROWS)
     assert {each.key for each in past.list()} == before
-    assert lw.open(s3_root, storage_options=options, unsafe=True).append(ROWS).version == 2
+    assert (
+        lw.open(s3_root, access=lw.Access(storage_options=options, unsafe=True))
+        .append(ROWS)
+        .version
+        == 2
+    )
     again: lw.Table = pickle.loads(pickle.dumps(table))
     assert again.latest().append(ROWS).version == 3
 
@@ -218,7 +223,9 @@ def test_a_store_is_asked_for_its_proof_once_for_all_tables(
     options: Options, s3_root: str, wire: FaultyWire
 ) -> None:
     for number in range(2):
-        lw.create(f"{s3_root}/{number}", ROWS, storage_options=options).append(ROWS)
+        lw.create(f"{s3_root}/{number}", ROWS, access=lw.Access(storage_options=options)).append(
+            ROWS
+        )
     assert len([each for each in wire.requests if "probe-" in each.path]) == 3
 
 
@@ -233,7 +240,9 @@ def test_no_secret_shows_anywhere(
         "headers.authorization-note": "planted-header",
     }
     options = {**options, **planted, "client_max_retries": "0", "download_retry_count": "0"}
-    table = lw.create(s3_root, ROWS, storage_options=options, message="m").set_config({"k": "v"})
+    table = lw.create(
+        s3_root, ROWS, access=lw.Access(storage_options=options), message="m"
+    ).set_config({"k": "v"})
     table = table.append(ROWS)
     snapshot = table._snapshot
     texts = [
@@ -253,12 +262,16 @@ def test_no_secret_shows_anywhere(
     attempts: dict[str, Callable[[], object]] = {
         **verbs(snapshot.location.store),
         "append": lambda: table.append(ROWS),
-        "open": lambda: lw.open(s3_root, storage_options=options),
-        "create": lambda: lw.create(f"{s3_root}/2", ROWS, storage_options=options),
-        "drop": lambda: lw.drop(s3_root, storage_options=options),
+        "open": lambda: lw.open(s3_root, access=lw.Access(storage_options=options)),
+        "create": lambda: lw.create(
+            f"{s3_root}/2", ROWS, access=lw.Access(storage_options=options)
+        ),
+        "drop": lambda: lw.drop(s3_root, access=lw.Access(storage_options=options)),
         "lance": lambda: table.lance(),
         "scan": lambda: lw.Table(snapshot).to_arrow(),
-        "unknown option": lambda: lw.open(s3_root, storage_options={**options, "x": "y"}),
+        "unknown option": lambda: lw.open(
+            s3_root, access=lw.Access(storage_options={**options, "x": "y"})
+        ),
     }
     faults: list[Fault] = ["refuse", "drop", "error"]
     for fault in faults:

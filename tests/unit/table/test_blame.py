@@ -23,7 +23,7 @@ ROWS = pa.table({"id": range(8), "name": [f"n{each}" for each in range(8)], "x":
 
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
-    return lw.create(tmp_path / "t.lance", ROWS, max_rows_per_file=4)
+    return lw.create(tmp_path / "t.lance", ROWS, layout=lw.Layout(max_rows_per_file=4))
 
 
 def row(number: int) -> pa.Table:
@@ -185,7 +185,7 @@ def test_values_of_every_kind_are_compared(tmp_path: Path) -> None:
         },
         schema,
     )
-    table = lw.create(tmp_path / "t.lance", rows, file_version="2.1")
+    table = lw.create(tmp_path / "t.lance", rows, layout=lw.Layout(file_version="2.1"))
     table = table.update({"id": "id"}, "id = 1").update({"id": "3"}, "id = 2").compact()
     assert changed(table) == {3: 3}
     assert cells(table, 1) == dict.fromkeys(schema.names, 1)
@@ -308,7 +308,7 @@ def test_what_cannot_be_asked_is_refused_at_once(table: lw.Table, tmp_path: Path
     ):
         with pytest.raises(lw.InvalidInputError, match=what):
             table.blame(**asked)
-    plain = lw.create(tmp_path / "p.lance", ROWS, stable_row_ids=False)
+    plain = lw.create(tmp_path / "p.lance", ROWS, layout=lw.Layout(stable_row_ids=False))
     with pytest.raises(lw.UnsupportedError, match="no stable row ids"):
         plain.blame()
 

@@ -27,7 +27,7 @@ ROWS = pa.table({"id": range(8), "name": [f"n{each}" for each in range(8)], "x":
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     made = str(tmp_path / "t.lance")
-    lw.create(made, ROWS, max_rows_per_file=4)
+    lw.create(made, ROWS, layout=lw.Layout(max_rows_per_file=4))
     return made
 
 
@@ -182,7 +182,9 @@ def test_another_column_under_the_name_of_a_dropped_one_is_compared_by_value(uri
 
 @pytest.mark.parametrize("stable", [True, False])
 def test_moved_files_are_the_same_files(tmp_path: Path, stable: bool) -> None:
-    table = lw.create(tmp_path / "t", ROWS, stable_row_ids=stable, max_rows_per_file=4)
+    table = lw.create(
+        tmp_path / "t", ROWS, layout=lw.Layout(stable_row_ids=stable, max_rows_per_file=4)
+    )
     table = table.add_base(str(tmp_path / "cold"), name="cold")
     table = table.move_fragments([0, 1], base="cold").delete("id = 7")
     found = table.diff(1, table.version)
@@ -264,7 +266,9 @@ def test_a_detached_version_is_compared_too(uri: str) -> None:
 
 @pytest.fixture
 def plain(tmp_path: Path) -> lw.Table:
-    return lw.create(tmp_path / "p.lance", ROWS, stable_row_ids=False, max_rows_per_file=4)
+    return lw.create(
+        tmp_path / "p.lance", ROWS, layout=lw.Layout(stable_row_ids=False, max_rows_per_file=4)
+    )
 
 
 def test_without_ids_rows_of_the_same_files_are_the_same(plain: lw.Table) -> None:
@@ -534,7 +538,7 @@ def test_blobs_are_compared_by_their_bytes(tmp_path: Path) -> None:
     first = pa.table({"id": [1, 2, 3, 4], "blob": [b"a" * 100, b"b" * 100, None, b"d"]}, schema)
     then = pa.table({"id": [3, 2, 1, 4], "blob": [b"", b"x" * 100, b"a" * 100, b"dd"]}, schema)
     one, other = (
-        lw.create(tmp_path / str(at), each, file_version="2.1")
+        lw.create(tmp_path / str(at), each, layout=lw.Layout(file_version="2.1"))
         for at, each in enumerate((first, then))
     )
     found = lw.diff(one, other, on="id")
@@ -583,7 +587,7 @@ def test_every_kind_of_value_is_compared(tmp_path: Path, version: str) -> None:
     other = other.set_column(3, "l", pa.array([["a"], ["z"], ["b", "c"]]))
     other = other.set_column(4, "d", pa.array(["y", "y", "x"]).dictionary_encode())
     tables = [
-        lw.create(tmp_path / str(at), each, file_version=version)
+        lw.create(tmp_path / str(at), each, layout=lw.Layout(file_version=version))
         for at, each in enumerate((rows, other))
     ]
     found = lw.diff(*tables, on="id")

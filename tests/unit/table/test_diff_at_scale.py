@@ -49,10 +49,12 @@ def test_very_many_versions_in_between_cost_a_few_calls(
     if where == "s3":
         uri = f"{request.getfixturevalue('s3_root')}/t.lance"
         options = request.getfixturevalue("s3_options")
-    table = lw.create(uri, pa.table({"id": range(8), "x": [0.5] * 8}), storage_options=options)
+    table = lw.create(
+        uri, pa.table({"id": range(8), "x": [0.5] * 8}), access=lw.Access(storage_options=options)
+    )
     table.branches.create("exp").update({"x": "2.0"}, "id = 4")
     make_versions(uri, options, MANY)
-    last = lw.open(uri, storage_options=options).update({"x": "1.0"}, "id = 3")
+    last = lw.open(uri, access=lw.Access(storage_options=options)).update({"x": "1.0"}, "id = 3")
     assert last.version == MANY + 1
     store = HeldStore(open_store(uri, storage_options=options))
     opened = lw.Table(load_snapshot(Location(store, options)))
@@ -67,7 +69,7 @@ def test_very_many_changes_are_compared_in_ranges_of_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = pa.table({"id": range(3_000), "x": [0.5] * 3_000})
-    table = lw.create(tmp_path / "t.lance", rows, max_rows_per_file=1_000)
+    table = lw.create(tmp_path / "t.lance", rows, layout=lw.Layout(max_rows_per_file=1_000))
     table = table.update({"x": "1.0"}, "id % 7 = 3").delete("id % 50 = 1").append(rows.slice(0, 40))
     expected = table.diff(1, table.version)
     plainly, matched = LiveRows.find, list[int]()
@@ -93,7 +95,7 @@ def test_rows_of_different_ranges_are_paired_by_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = pa.table({"id": range(200), "x": [0.5] * 200})
-    table = lw.create(tmp_path / "t.lance", rows, max_rows_per_file=10)
+    table = lw.create(tmp_path / "t.lance", rows, layout=lw.Layout(max_rows_per_file=10))
     last = table.update({"x": "2.0"}, "id % 9 = 1").delete("id % 3 = 0")
     last = last.append(rows.slice(0, 40))
     monkeypatch.setattr(ranges, "MOST_STRETCHES", 16)

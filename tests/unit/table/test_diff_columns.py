@@ -209,7 +209,7 @@ def test_a_column_with_the_id_that_a_field_of_a_struct_had_is_a_new_one(
     tmp_path: Path, stable: bool
 ) -> None:
     rows = pa.table({"id": [1, 2], "s": [{"a": 5}, {"a": 6}]})
-    table = lw.create(tmp_path / "t", rows, stable_row_ids=stable)
+    table = lw.create(tmp_path / "t", rows, layout=lw.Layout(stable_row_ids=stable))
     table = table.overwrite(pa.table({"id": [1, 2], "b": [7, 8], "a": [5, 9]}))
     assert [each.id for each in table.fields] == [0, 1, 2]
     for one, other in ((1, 2), (2, 1)):

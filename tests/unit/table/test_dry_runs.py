@@ -87,7 +87,7 @@ CALLS = {
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
     cold = lw.BasePath(tmp_path / "cold-data", name=COLD)
-    made = lw.create(tmp_path / "t", ROWS, max_rows_per_file=2, bases=[cold])
+    made = lw.create(tmp_path / "t", ROWS, layout=lw.Layout(max_rows_per_file=2, bases=[cold]))
     return made.delete("k = 4")
 
 

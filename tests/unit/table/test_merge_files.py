@@ -36,7 +36,7 @@ def uri(tmp_path: Path) -> str:
 
 @pytest.fixture
 def table(uri: str) -> lw.Table:
-    return lw.create(uri, rows(*range(12)), max_rows_per_file=4)
+    return lw.create(uri, rows(*range(12)), layout=lw.Layout(max_rows_per_file=4))
 
 
 def judged(table: lw.Table) -> list[dict[str, Any]]:
@@ -125,7 +125,7 @@ def test_columns_that_both_added_come_as_the_files_they_are_in(table: lw.Table) 
 
 def test_different_columns_that_both_wrote_anew_go_together(uri: str) -> None:
     first = pa.table({"id": [*range(9)], "a": [0] * 9, "b": [0] * 9})
-    table = lw.create(uri, first, max_rows_per_file=3)
+    table = lw.create(uri, first, layout=lw.Layout(max_rows_per_file=3))
     table.branches.create("trial").update({"a": "id + 1"}, rewrite="columns")
     table = table.update({"b": "id + 2"}, rewrite="columns").delete("id = 4")
     merged = table.branches.merge("trial", resolve=lw.Resolve(deletes="win"))
@@ -152,7 +152,9 @@ def test_blobs_of_both_sides_are_put_together(uri: str) -> None:
     def images(ids: list[int], texts: list[bytes | None]) -> pa.Table:
         return pa.table({"id": ids, "a": [0] * len(ids), "image": texts}, schema=schema)
 
-    table = lw.create(uri, images([1, 2, 3], [b"one", b"two", None]), file_version="2.1")
+    table = lw.create(
+        uri, images([1, 2, 3], [b"one", b"two", None]), layout=lw.Layout(file_version="2.1")
+    )
     trial = table.branches.create("trial")
     trial = trial.merge(images([1, 3], [b"ONE", b"THREE"]), on="id")
     table = table.update({"a": "7"}, "id IN (1, 3)")

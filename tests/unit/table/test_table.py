@@ -36,7 +36,9 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def table(uri: str) -> lw.Table:
-    return lw.create(uri, ROWS, max_rows_per_file=30, fsync=False)
+    return lw.create(
+        uri, ROWS, layout=lw.Layout(max_rows_per_file=30), access=lw.Access(fsync=False)
+    )
 
 
 def numbers(data: pa.Table) -> list[int]:
@@ -277,18 +279,21 @@ def test_an_error_in_the_stream_leaves_no_file_behind(tmp_path: Path) -> None:
         raise RuntimeError("the source broke")
 
     with pytest.raises(RuntimeError, match="the source broke"):
-        table.append(pa.RecordBatchReader.from_batches(ROWS.schema, broken()), max_rows_per_file=20)
+        table.append(
+            pa.RecordBatchReader.from_batches(ROWS.schema, broken()),
+            layout=lw.Layout(max_rows_per_file=20),
+        )
     assert sorted(each.name for each in uri.rglob("*")) == before
 
 
 def test_files_are_cut_by_rows_and_by_bytes(uri: str) -> None:
-    table = lw.create(uri, ROWS, max_rows_per_file=40, max_bytes_per_file=400)
+    table = lw.create(uri, ROWS, layout=lw.Layout(max_rows_per_file=40, max_bytes_per_file=400))
     assert table.to_arrow() == ROWS
     assert len(table.fragments) > 4
     assert max(each.physical_rows for each in table.fragments) <= 40
     for bad in (0, -1, 1.5, True):
         with pytest.raises(lw.InvalidInputError, match="whole number from 1"):
-            table.append(ROWS, max_rows_per_file=bad)  # type: ignore[arg-type]
+            table.append(ROWS, layout=lw.Layout(max_rows_per_file=bad))  # type: ignore[arg-type]
 
 
 def test_columns_come_in_the_order_asked_for(table: lw.Table) -> None:
@@ -340,9 +345,12 @@ def test_a_generator_of_names_is_as_good_as_a_list(table: lw.Table) -> None:
 def test_numbers_beyond_every_table_are_no_trouble(table: lw.Table) -> None:
     assert table.scan(where="a >= 0", limit=2**63, batch_rows=10**30).to_arrow() == ROWS
     assert table.scan(offset=10**30).count() == 0
-    assert table.append(ROWS, max_rows_per_file=10**30).count_rows() == 200
+    assert table.append(ROWS, layout=lw.Layout(max_rows_per_file=10**30)).count_rows() == 200
 
 
+commit_of: Any = lw.CommitOptions
+layout_of: Any = lw.Layout
+access_of: Any = lw.Access
 BAD_CALLS: dict[str, Any] = {
     "offset": lambda t: t.scan(offset=None),
     "fragment_ids": lambda t: t.scan(fragment_ids=["a"]),
@@ -352,20 +360,23 @@ BAD_CALLS: dict[str, Any] = {
     "a column": lambda t: t.append(ROWS["a"]),
     "message": lambda t: t.append(ROWS, message=123),
     "message that is no text": lambda t: t.append(ROWS, message="\ud800"),
-    "properties": lambda t: t.append(ROWS, commit=lw.CommitOptions(properties={"a": 1})),
-    "properties of numbers": lambda t: t.overwrite(
-        ROWS, commit=lw.CommitOptions(properties={1: "a"})
-    ),
-    "properties that are no map": lambda t: t.append(ROWS, commit=lw.CommitOptions(properties="x")),
+    "properties": lambda t: t.append(ROWS, commit=commit_of(properties={"a": 1})),
+    "properties of numbers": lambda t: t.overwrite(ROWS, commit=commit_of(properties={1: "a"})),
+    "properties that are no map": lambda t: t.append(ROWS, commit=commit_of(properties="x")),
+    "commit that is none": lambda t: t.append(ROWS, commit={"message": "x"}),
+    "two messages": lambda t: t.append(ROWS, message="x", commit=commit_of(message="y")),
+    "an app that loads nothing": lambda t: t.compact(commit=commit_of(app="a", batch=1)),
     "as_of": lambda t: t.checkout(as_of=datetime.min),
     "fragment_ids without end": lambda t: t.scan(fragment_ids=range(1 << 70)),
-    "file_version": lambda t: t.overwrite(ROWS, file_version=pa.chunked_array([[1]])),
+    "file_version": lambda t: t.overwrite(
+        ROWS, layout=layout_of(file_version=pa.chunked_array([[1]]))
+    ),
     "schema": lambda t: t.overwrite(ROWS, schema="x"),
     "uri": lambda t: lw.open(None),  # type: ignore[arg-type]
     "half a character": lambda t: lw.open("/tmp/\ud800"),
     "bytes": lambda t: lw.open(b"/tmp/x"),  # type: ignore[arg-type]
-    "allowed_bases": lambda t: lw.open(t.uri, allowed_bases="/"),
-    "allowed_bases of numbers": lambda t: lw.open(t.uri, allowed_bases=[5]),  # type: ignore[list-item]
+    "allowed_bases": lambda t: lw.open(t.uri, access=lw.Access(allowed_bases="/")),
+    "allowed_bases of numbers": lambda t: lw.open(t.uri, access=access_of(allowed_bases=[5])),
     "zero-width binary": lambda t: t.overwrite(pa.table({"c": pa.array([b""], pa.binary(0))})),
     "metadata": lambda t: t.overwrite(
         pa.table({"c": [1]}, schema=pa.schema([pa.field("c", pa.int64(), metadata={"k": b"\xff"})]))
@@ -388,7 +399,7 @@ def test_an_error_that_is_kept_keeps_no_half_written_file(tmp_path: Path) -> Non
     hint = {"lance-encoding:structural-encoding": "nonsense"}
     bad = pa.table({"c": ["a"]}, schema=pa.schema([pa.field("c", pa.string(), metadata=hint)]))
     with pytest.raises(lw.LancewoodError) as kept:
-        lw.create(tmp_path / "t.lance", bad, file_version="2.1")
+        lw.create(tmp_path / "t.lance", bad, layout=lw.Layout(file_version="2.1"))
     assert kept.value
     assert not [each for each in tmp_path.rglob("*") if each.is_file()]
 
@@ -664,16 +675,19 @@ def test_fragments_of_a_table_are_not_appended_under_their_old_ids(table: lw.Tab
 
 
 def test_file_versions_can_be_chosen(uri: str) -> None:
-    table = lw.create(uri, ROWS, file_version="2.0")
+    table = lw.create(uri, ROWS, layout=lw.Layout(file_version="2.0"))
     assert table.file_version == "2.0"
     assert table.append(ROWS).file_version == "2.0"
-    assert table.latest().overwrite(ROWS.schema, file_version="2.2").file_version == "2.2"
-    newer = table.latest().overwrite(ROWS, file_version="2.1")
+    assert (
+        table.latest().overwrite(ROWS.schema, layout=lw.Layout(file_version="2.2")).file_version
+        == "2.2"
+    )
+    newer = table.latest().overwrite(ROWS, layout=lw.Layout(file_version="2.1"))
     assert newer.file_version == "2.1"
     assert newer.to_arrow() == ROWS
     for bad in ("1.0", "2.3", "stable", ""):
         with pytest.raises(lw.InvalidInputError, match="cannot be written"):
-            table.overwrite(ROWS, file_version=bad)
+            table.overwrite(ROWS, layout=lw.Layout(file_version=bad))
 
 
 def test_a_transaction_on_a_version_that_is_gone_is_refused(table: lw.Table) -> None:

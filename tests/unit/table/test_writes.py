@@ -36,7 +36,11 @@ def rows(table: lw.Table) -> list[dict[str, Any]]:
 
 @pytest.fixture(params=[True, False], ids=["row ids", "no row ids"])
 def table(tmp_path: Path, request: pytest.FixtureRequest) -> lw.Table:
-    return lw.create(tmp_path / "t.lance", ROWS, stable_row_ids=request.param, max_rows_per_file=2)
+    return lw.create(
+        tmp_path / "t.lance",
+        ROWS,
+        layout=lw.Layout(stable_row_ids=request.param, max_rows_per_file=2),
+    )
 
 
 OLD = [

@@ -41,7 +41,7 @@ def doctor_command(
 
     JSON keys: uri, ok, checks. A check has name, status (ok, warn, fail, skip), figure, advice.
     """
-    store = given.access(uri).whole("the command").store
+    store = given.address(uri).whole("the command").store
     _tell(examine(store, read_only=read_only), {"uri": store.uri}, given)
 
 
@@ -202,7 +202,7 @@ def repair_command(
     """
     location = change.whole_uri(uri)
     with change.runner() as runner:
-        report = lw.repair(uri, dry_run=not apply, runner=runner, **change.reached_by)
+        report = lw.repair(uri, dry_run=not apply, runner=runner, access=change.access)
     document = {
         "uri": location,
         "dry_run": report.dry_run,

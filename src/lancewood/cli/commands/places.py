@@ -250,9 +250,9 @@ def clone_command(
             table.clone,
             target,
             deep=deep,
-            storage_options=theirs,
-            manifest_store=target_manifest_store,
-            unsafe=write.unsafe,
+            access=lw.Access(
+                storage_options=theirs, manifest_store=target_manifest_store, unsafe=write.unsafe
+            ),
         )
     copied = counts_of(made, lw.DeepClone) if deep else lw.DeepClone()
     left = lw.ShallowClone() if deep else counts_of(made, lw.ShallowClone)
@@ -335,7 +335,7 @@ def relocate_command(
             dry_run=dry_run,
             in_flight=COMMITTING if window is None else window,
             runner=runner,
-            **given.reached_by,
+            access=given.access,
         )
     location = given.whole_uri(uri)
     document = {
@@ -367,7 +367,7 @@ def migrate_names_command(uri: options.Uri, *, given: Changing) -> None:
     """
     location = given.whole_uri(uri)
     with progress("rename", total=None, wanted=not given.json, things="manifests") as advance:
-        done = lw.migrate_names(uri, progress=lambda count: advance(count, 0), **given.reached_by)
+        done = lw.migrate_names(uri, progress=lambda count: advance(count, 0), access=given.access)
     document = {"uri": location, "renamed": done.renamed, "roots": list(done.roots)}
     text = f"renamed {done.renamed:,} manifests of {location}"
     if not done.renamed:

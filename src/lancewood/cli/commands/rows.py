@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -234,11 +235,8 @@ def import_command(
         raise typer.BadParameter("--branch is for --mode append and --mode overwrite")
     if mode is Mode.APPEND and file_version is not None:
         raise typer.BadParameter("--file-version is the table's own when rows are appended")
-    stored, manifest_store = write.storage, write.manifest_store
-    if mode is Mode.CREATE and lw.exists(
-        uri, storage_options=stored, manifest_store=manifest_store
-    ):
-        if manifest_store is not None:
+    if mode is Mode.CREATE and lw.exists(uri, access=write.access):
+        if write.manifest_store is not None:
             write.table(uri)  # or it was removed past it
         raise AlreadyExistsError(
             f"there is a table at {uri} already: use --mode append or --mode overwrite"
@@ -246,7 +244,7 @@ def import_command(
     table = None if mode is Mode.CREATE else write.table(uri)
     appended = table.schema if table is not None and mode is Mode.APPEND else None
     sources = files.sources(paths, appended, merge_schema=merge_schema)
-    limits = {} if max_rows_per_file is None else {"max_rows_per_file": max_rows_per_file}
+    layout = lw.Layout(max_rows_per_file=max_rows_per_file)
     done = {"rows": 0, "bytes": 0}
     with progress("import", total=sources.total_rows, wanted=not write.json) as advance:
 
@@ -256,20 +254,21 @@ def import_command(
             advance(rows, size)
 
         reader = sources.reader(on_batch)
-        more: dict[str, Any] = {**limits, **write.facts}
         if table is None:
             table = lw.create(
                 uri,
                 reader,
-                stable_row_ids=not no_stable_row_ids,
-                file_version=file_version,
-                **write.reached_by,
-                **more,
+                layout=replace(
+                    layout, stable_row_ids=not no_stable_row_ids, file_version=file_version
+                ),
+                access=write.access,
+                **write.facts,
             )
         elif mode is Mode.APPEND:
-            table = table.append(reader, merge_schema=merge_schema, **more)
+            table = table.append(reader, merge_schema=merge_schema, layout=layout, **write.facts)
         else:
-            table = table.overwrite(reader, file_version=file_version, **more)
+            layout = replace(layout, file_version=file_version)
+            table = table.overwrite(reader, layout=layout, **write.facts)
     count = len(sources.files)
     text = (
         f"imported {counted(done['rows'], 'row')} ({human_size(done['bytes'])}) from "

@@ -55,9 +55,8 @@ def create_command(
     table = lw.create(
         uri,
         _schema(column or [], schema_from, write.storage),
-        stable_row_ids=not no_stable_row_ids,
-        file_version=file_version,
-        **write.reached_by,
+        layout=lw.Layout(stable_row_ids=not no_stable_row_ids, file_version=file_version),
+        access=write.access,
         **write.facts,
     )
     columns = counted(len(table.schema), "column")
@@ -70,7 +69,7 @@ def _schema(
     if file is None:
         return pa.schema([parse_column(each) for each in columns])
     if "://" in file:
-        return lw.open(file, storage_options=storage_options).schema
+        return lw.open(file, access=lw.Access(storage_options=storage_options)).schema
     if os.path.isdir(file) and lw.exists(file):
         return lw.open(file).schema
     return SourceFiles([file], ImportOptions()).schema
@@ -132,7 +131,7 @@ def drop_command(
 
     JSON keys: uri, dropped, version.
     """
-    drop = partial(lw.drop, uri, force=force, **given.reached_by)
+    drop = partial(lw.drop, uri, force=force, access=given.access)
     would = drop(dry_run=True)
     if not force:
         check_no_commit_pins(would.uri, given.storage)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lancewood.engine.snapshot.access import Access
+from lancewood.engine.snapshot.access import Access, Address
 from lancewood.engine.snapshot.descent import (
     Descent,
     Family,
@@ -47,6 +47,7 @@ __all__ = [
     "NUMBERED",
     "TAG",
     "Access",
+    "Address",
     "At",
     "Descent",
     "Family",

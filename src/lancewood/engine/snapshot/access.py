@@ -1,7 +1,8 @@
 """How a caller reaches a table: its uri, and everything needed to open its stores.
 
-An ``Access`` is made once, at the edge: from keyword arguments in Python, from options on the
-command line and on Spark. From there on it is passed on whole.
+An ``Access`` is what callers give as ``access=``; with a uri it is an ``Address``, which is made
+once, at the edge, from options on the command line and on Spark as well. From there on it is passed
+on whole.
 """
 
 from __future__ import annotations
@@ -33,18 +34,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a caller reaches a table.
+    """How the stores of tables are reached: ``access=`` of every verb that takes a uri.
 
-    Raises InvalidInputError for values of the wrong kind. Its repr shows no storage option.
+    ``storage_options`` are credentials and settings of object stores, in the words that pylance
+    takes. ``base_storage_options`` are those of base paths, by name or path; one in another bucket
+    than the table gets no credentials of ``storage_options``: without options of its own it has the
+    environment's. No option is ever written down, and the repr shows none.
+
+    Before the first commit to an object store it must prove that it never writes over an object
+    that is there; ``unsafe=True`` goes without the proof, and two writers at once may then lose a
+    commit. ``fsync=False`` leaves the syncing of local files to the system.
+
+    ``manifest_store`` is for an object store that cannot put if absent: the versions are committed
+    through ``"sqlite:///path/file.db"``, ``"postgresql://…"`` or ``"dynamodb://table"``, which is
+    pylance's ``s3+ddb://``; ``"rename-if-absent"`` is for one that can rename so. ``commit_lock``
+    is called with a version and gives a context manager, in which nobody else commits it. All who
+    write to a table must say the same; ``docs/manifest-stores.md`` says which to choose.
+
+    Raises InvalidInputError for values of the wrong kind.
     """
 
-    uri: Uri
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     base_storage_options: Mapping[str, Mapping[str, str]] | None = field(default=None, repr=False)
     manifest_store: str | ManifestStore | None = field(default=None, repr=False)
     commit_lock: CommitLock | None = None
     unsafe: bool = False
-    """Commit to an object store without proof that it never overwrites."""
     fsync: bool | None = None
     allowed_bases: Sequence[str] | None = None
     """The only other locations that manifests may refer to; None for any."""
@@ -60,6 +74,20 @@ class Access:
                 )
             object.__setattr__(self, "allowed_bases", allowed)
         object.__setattr__(self, "base_storage_options", base_options(self.base_storage_options))
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a table is, and how it is reached."""
+
+    uri: Uri
+    access: Access | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.access, Access | None):
+            raise InvalidInputError(
+                f"access takes lancewood.Access(storage_options=…), got {self.access!r}"
+            )
 
     def find(self) -> tuple[Location, str | None]:
         """Where the table is, and the revision that the uri carries.
@@ -110,15 +138,17 @@ class Access:
     def _store_at(self, root: Uri) -> Store:
         from lancewood.external.opening import open_table_store
 
+        how = self.access or Access()
         return open_table_store(
             root,
-            storage_options=self.storage_options,
-            fsync=self.fsync,
-            unsafe=self.unsafe,
-            manifest_store=self.manifest_store,
-            commit_lock=self.commit_lock,
+            storage_options=how.storage_options,
+            fsync=how.fsync,
+            unsafe=how.unsafe,
+            manifest_store=how.manifest_store,
+            commit_lock=how.commit_lock,
         )
 
     def _location(self, store: Store) -> Location:
-        allowed = None if self.allowed_bases is None else tuple(self.allowed_bases)
-        return Location(store, self.storage_options, allowed, self.base_storage_options or {})
+        how = self.access or Access()
+        allowed = None if how.allowed_bases is None else tuple(how.allowed_bases)
+        return Location(store, how.storage_options, allowed, how.base_storage_options or {})

@@ -17,6 +17,7 @@ from lancewood.engine.write.column_file import ColumnFileWriter, laid_over, mark
 from lancewood.engine.write.file_copies import CopiedFile, CopiedFragment, Residents, copy_fragments
 from lancewood.engine.write.file_writer import FileWriter
 from lancewood.engine.write.plan import (
+    Layout,
     PlannedWrite,
     WriteMode,
     WriteRequest,
@@ -39,6 +40,7 @@ __all__ = [
     "CopiedFile",
     "CopiedFragment",
     "FileWriter",
+    "Layout",
     "OwnIds",
     "PlannedWrite",
     "Residents",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -33,7 +33,7 @@ from lancewood.engine.schema import (
     next_field_id,
     plan_new_columns,
 )
-from lancewood.engine.snapshot import TAG, Access, Snapshot, is_table, open_revision
+from lancewood.engine.snapshot import TAG, Address, Snapshot, is_table, open_revision
 from lancewood.engine.write.file_writer import FileWriter
 from lancewood.errors import (
     AlreadyExistsError,
@@ -71,6 +71,33 @@ WriteKind: TypeAlias = Literal["create", "append", "overwrite", "replace", "merg
 """``replace`` is an overwrite of the rows that meet a condition."""
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How rows become files, and where these are: ``layout=`` of every verb that writes rows.
+
+    A data file is closed at ``max_rows_per_file`` rows or ``max_bytes_per_file`` Arrow bytes.
+    ``into`` says where the files go, to one root after the other: the names, ids or paths of base
+    paths, None in a list for the own root, or ``"all"``. By default that is the own root, and on a
+    branch the main root. Bytes of blobs in files of version 2.1 are found in a base path by us, but
+    not by pylance 14.
+
+    The rest is decided when a table is made, and an existing table must match it, but for the file
+    version of an overwrite. ``stable_row_ids`` gives every row an id that stays with it, and does
+    so unless it is False. ``file_version`` is 2.0, 2.1 or 2.2. ``bases`` declares other roots for
+    the table's files: ``BasePath`` values, or paths.
+    """
+
+    max_rows_per_file: int | None = None
+    max_bytes_per_file: int | None = None
+    into: Bases = None
+    stable_row_ids: bool | None = None
+    file_version: str | None = None
+    bases: Iterable[NewBase] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bases", tuple(as_list("bases", self.bases)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
     """What a caller asks of a write, besides its rows and its commit; None leaves the choice.
@@ -98,6 +125,17 @@ class WriteRequest:
     """An overwrite replaces the rows that meet this condition, which new rows have to meet."""
     config: Mapping[str, str] | None = None
     """Keys of the configuration, which a table that is made or replaced gets with its rows."""
+
+    @classmethod
+    def of(cls, layout: Layout | None, **asked: Any) -> WriteRequest:
+        """A request with the files that ``layout=`` of a verb asks for."""
+        if layout is None:
+            return cls(**asked)
+        if not isinstance(layout, Layout):
+            raise InvalidInputError(
+                f"layout takes lancewood.Layout(max_rows_per_file=…), got {layout!r}"
+            )
+        return cls(**asked, **{each.name: getattr(layout, each.name) for each in fields(layout)})
 
     def __post_init__(self) -> None:
         check_choice("mode", self.mode, WriteMode)
@@ -308,7 +346,7 @@ class PlannedWrite:
 
 
 def plan_write(
-    access: Access, request: WriteRequest, applied: AppliedBatch | None = None
+    address: Address, request: WriteRequest, applied: AppliedBatch | None = None
 ) -> PlannedWrite:
     """What a write is, as far as that does not depend on its columns: see ``PlannedWrite.files``.
 
@@ -318,7 +356,7 @@ def plan_write(
     InvalidInputError for a uri that means a tag or a single version, and for a request that does
     not hold for the table; IncompatibleConflictError for a branch that was published and closed.
     """
-    location, there = _find_table(access, request.branch)
+    location, there = _find_table(address, request.branch)
     if there is None:
         if request.mode == "merge":
             raise NotFoundError(
@@ -376,9 +414,9 @@ def _new_schema(columns: pa.Schema, first_id: int) -> Schema:
     return new
 
 
-def _find_table(access: Access, branch: str | None) -> tuple[Location, Snapshot | None]:
+def _find_table(address: Address, branch: str | None) -> tuple[Location, Snapshot | None]:
     """Where a writer's uri and branch lead, and the newest version that is there."""
-    location, revision = access.find()
+    location, revision = address.find()
     if revision is None and not is_table(location.store):
         if branch is not None and branch != MAIN:
             raise NotFoundError(

@@ -46,7 +46,7 @@ from lancewood.pipeline.frames.line_records import (
 from lancewood.pipeline.frames.refusals import spark_errors
 from lancewood.spark.tasks import is_connect
 from lancewood.spark.types.schemas import arrow_schema
-from lancewood.table import Table
+from lancewood.table import Access, Table
 from lancewood.table import open as open_table
 
 if TYPE_CHECKING:
@@ -471,7 +471,9 @@ def open_source(pipeline: Pipeline, source: Source, context: RunContext) -> Tabl
         return context.open(source.table, revision=source.revision)
     assert source.uri is not None
     options = plain_options({**pipeline.storage_options, **source.options})
-    return open_table(source.uri, at=source.revision, storage_options=options or None)
+    return open_table(
+        source.uri, at=source.revision, access=Access(storage_options=options or None)
+    )
 
 
 def columns_read(source: Source) -> list[str] | None:

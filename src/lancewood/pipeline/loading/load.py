@@ -39,8 +39,10 @@ from lancewood.spark.types.schemas import arrow_schema
 from lancewood.spark.write_frame import write
 from lancewood.spark.writing.work import Written
 from lancewood.table import (
+    Access,
     Choices,
     IndexInfo,
+    Layout,
     Matched,
     NotMatched,
     NotMatchedBySource,
@@ -481,7 +483,7 @@ class _Loading:
     @property
     def _limits(self) -> dict[str, Any]:
         most = self._target.max_rows_per_file
-        return {} if most is None else {"max_rows_per_file": most}
+        return {} if most is None else {"layout": Layout(max_rows_per_file=most)}
 
     def _write(self, mode: Any, frame: DataFrame | None = None, **said: Any) -> Written:
         rows = self._frame if frame is None else frame
@@ -491,7 +493,7 @@ class _Loading:
             mode,
             branch=self._location.branch,
             partitions=self._target.partitions,
-            storage_options=self._location.options,
+            access=Access(storage_options=self._location.options),
             message=self._message,
             **said,
         )
@@ -562,7 +564,7 @@ class _Loading:
             types=stored_types(target),
             overwrite=target.overwrite,
             message=self._message,
-            storage_options=self._location.options,
+            access=Access(storage_options=self._location.options),
             progress=self._progress,
         )
 
@@ -592,5 +594,5 @@ def load_files(spark: SparkSession, context: RunContext, table: str, files: Data
         location.uri,
         "overwrite" if is_anew else "append",
         branch=location.branch,
-        storage_options=location.options,
+        access=Access(storage_options=location.options),
     )

@@ -21,7 +21,7 @@ from lancewood.pipeline.report.facts import QuarantineFacts
 from lancewood.pipeline.report.markup import counted, shortened
 from lancewood.spark.reading.read import read_snapshot
 from lancewood.spark.write_frame import write
-from lancewood.table import Table
+from lancewood.table import Access, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +69,7 @@ def load_quarantine(
         "append",
         branch=location.branch,
         skip_empty=True,
-        storage_options=location.options,
+        access=Access(storage_options=location.options),
         message=f"{pipeline.name} {context.run}: bad rows",
     )
     assert done.counts is not None

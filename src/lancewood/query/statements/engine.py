@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancewood.engine.base import Addresses
-from lancewood.engine.snapshot import Access, Snapshot
+from lancewood.engine.snapshot import Access, Address, Snapshot
 from lancewood.engine.write import WriteRequest, create_table, rows_to_overwrite
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.expr.columns import duckdb_type, why_not
@@ -441,7 +441,7 @@ class Engine:
             overwrite = rows_to_overwrite(new.there._snapshot, data, new.request)
             commit_options = CommitOptions(message, serializable=new.is_own)
             return new.there._write(overwrite, commit_options, dry_run=False)
-        location = Access(uri, storage_options=storage_options).whole("create")
+        location = Address(uri, Access(storage_options=storage_options)).whole("create")
         return Table(create_table(location, data, new.request, message=message))
 
     def add_columns(

@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import Access, Snapshot
+from lancewood.engine.write import Layout
 from lancewood.errors import (
     AlreadyExistsError,
     IncompatibleConflictError,
@@ -286,7 +287,7 @@ class Statements:
             )
         if in_repository or (existing is model.Existing.KEEP and location is None):
             return self._table(target)
-        return open_table(workplace.uri(target, location), storage_options=options)
+        return open_table(workplace.uri(target, location), access=Access(storage_options=options))
 
     def _new(self, statement: model.CreateTable, there: Table | None = None) -> NewTable:
         """What is made, perhaps of the table that it replaces; raises InvalidInputError for what
@@ -319,7 +320,9 @@ class Statements:
             )
         else:
             assert workplace.transaction is not None
-            table = workplace.transaction.create_table(target.name, new.schema, **new.options)
+            table = workplace.transaction.create_table(
+                target.name, new.schema, layout=Layout(**new.options)
+            )
         if new.config:
             table = table.set_config(new.config)
         if new.rows is None:
@@ -333,7 +336,11 @@ class Statements:
             return done
         table, given = workplace.table(target, dry_run=True), workplace.given
         if not workplace.is_in_repository(target):
-            drop(table.uri, dry_run=self._dry_run, storage_options=given.storage_options)
+            drop(
+                table.uri,
+                dry_run=self._dry_run,
+                access=Access(storage_options=given.storage_options),
+            )
         elif not self._dry_run:
             name, message = str(given.known_as(target.name)), self._how(statement)["message"]
             made = workplace.repository.remove(name, branch=given.revision, message=message)

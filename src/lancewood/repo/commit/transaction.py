@@ -23,11 +23,10 @@ from lancewood.catalog.names import checked_table, own_table_uri
 from lancewood.catalog.opening import pin_of
 from lancewood.catalog.pin import Pin
 from lancewood.catalog.tables import TableTree
-from lancewood.engine.base import FileLimits
 from lancewood.engine.snapshot import is_table, load_snapshot
 from lancewood.engine.staging import Stage, already_made, land
 from lancewood.engine.versions import versions_since
-from lancewood.engine.write import WriteRequest
+from lancewood.engine.write import Layout, WriteRequest
 from lancewood.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -191,15 +190,12 @@ class Transaction:
         data: Any,
         *,
         schema: pa.Schema | None = None,
-        stable_row_ids: bool | None = None,
-        max_rows_per_file: int = FileLimits().max_rows,
-        max_bytes_per_file: int = FileLimits().max_bytes,
-        file_version: str | None = None,
+        layout: Layout | None = None,
     ) -> StagedTable:
         """A new table below the repository, with the data, or empty for a ``pyarrow.Schema``.
 
         The options are those of ``lancewood.create``. A table that the branch had before begins
-        anew, with row ids of the same kind unless ``stable_row_ids`` says otherwise; commits that
+        anew, with row ids of the same kind unless ``layout`` says otherwise; commits that
         pin its old content still read. Raises AlreadyExistsError.
         """
         self._check_open()
@@ -208,12 +204,9 @@ class Transaction:
             raise AlreadyExistsError(
                 f"there is a table {name!r} on branch {self._branch!r} already", table=name
             )
-        request = WriteRequest(
+        request = WriteRequest.of(
+            layout,
             schema=schema,
-            max_rows_per_file=max_rows_per_file,
-            max_bytes_per_file=max_bytes_per_file,
-            stable_row_ids=stable_row_ids,
-            file_version=file_version,
         )
         new = NewTable(name, data, request, self.title)
         stage = new_stage(self._context, self._branch, self._tip, new)

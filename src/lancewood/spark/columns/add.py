@@ -20,10 +20,8 @@ import pyarrow as pa
 from lancewood.engine.base import check_number
 from lancewood.engine.rows import RowShape, scan_each
 from lancewood.engine.schema import NewColumns, project
-from lancewood.engine.snapshot import Access, Snapshot
+from lancewood.engine.snapshot import Access, Address, Snapshot
 from lancewood.errors import BatchAppliedError, InvalidInputError, UnsupportedError
-from lancewood.external.base import ManifestStore
-from lancewood.external.lock import CommitLock
 from lancewood.jobs.columns.add import WHAT, AddColumns
 from lancewood.jobs.columns.files import (
     Batches,
@@ -78,10 +76,7 @@ def add_columns(
     batch_rows: int | None = None,
     message: str | None = None,
     commit: CommitOptions | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    commit_lock: CommitLock | None = None,
+    access: Access | None = None,
     progress: Progress | None = None,
     dry_run: bool = False,
 ) -> Written:
@@ -105,14 +100,8 @@ def add_columns(
     if batch_rows is not None:
         batch_rows = check_number("batch_rows", batch_rows, least=1)
     commit_options = CommitOptions.of(commit, message, takes_batch=True)
-    access = Access(
-        uri,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-        commit_lock=commit_lock,
-    )
-    snapshot = access.open(branch=branch)
+    address = Address(uri, access)
+    snapshot = address.open(branch=branch)
     if is_applied(snapshot.manifest.config, commit_options.policy.applied):
         return as_skipped(snapshot, dry_run=dry_run)
     source = ExpressionColumns(spark, asked)

@@ -21,10 +21,8 @@ import pyarrow as pa
 
 from lancewood.engine.rows import ScanPlan, ScanRequest
 from lancewood.engine.schema import NewColumns
-from lancewood.engine.snapshot import Access, Snapshot
+from lancewood.engine.snapshot import Access, Address, Snapshot
 from lancewood.errors import InvalidInputError, RetryableConflictError
-from lancewood.external.base import ManifestStore
-from lancewood.external.lock import CommitLock
 from lancewood.jobs.columns.files import ColumnWriter
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.job import Change, CommitOptions, pack_fragments
@@ -56,10 +54,7 @@ def fill_columns(
     types: Mapping[str, pa.DataType] | None = None,
     overwrite: bool = False,
     message: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    commit_lock: CommitLock | None = None,
+    access: Access | None = None,
     progress: Progress | None = None,
     dry_run: bool = False,
 ) -> Written:
@@ -78,14 +73,8 @@ def fill_columns(
     what ``check_fill`` refuses, and RetryableConflictError if another writer came in between.
     """
     asked = ColumnExpressions(columns)
-    access = Access(
-        uri,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-        commit_lock=commit_lock,
-    )
-    before = access.open(branch=branch)
+    address = Address(uri, access)
+    before = address.open(branch=branch)
     table = Table(before)
     checked = check_fill(spark, columns, table.schema, types)
     added = [each for each in checked.schema if each.name not in table.schema.names]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from lancewood.engine.snapshot import Access, Snapshot, same_branch
+from lancewood.engine.snapshot import Access, Address, Snapshot, same_branch
 from lancewood.engine.write import plan_on, plan_write
 from lancewood.errors import InvalidInputError
 from lancewood.jobs.columns.add import AddColumns
@@ -193,13 +193,13 @@ class OnSpark(Engine):
         if rows is None:
             rows = self._spark.createDataFrame([], spark_schema(new.schema))
         if new.there is None:
-            plan = plan_write(Access(uri, storage_options=storage_options), new.request)
+            plan = plan_write(Address(uri, Access(storage_options=storage_options)), new.request)
         else:
             new.there._snapshot.check_writable()
             plan = plan_on(new.there._snapshot, new.request)
         commit_options = CommitOptions(message, serializable=new.is_own)
         done = run_job(rows, WriteJob.of(plan, rows.schema, commit_options))
-        made = open_table(uri, version=done.version, storage_options=storage_options)
+        made = open_table(uri, version=done.version, access=Access(storage_options=storage_options))
         return made._after(made._snapshot, done.counts)
 
     def add_columns(

@@ -7,13 +7,13 @@ and cuts those into tasks, which read and decide them. What rules decide never l
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from lancewood.external.base import ManifestStore
+from lancewood.engine.snapshot import Access
 from lancewood.jobs.merge.merge_branch import BranchMerge
 from lancewood.jobs.merge.row_merge import RowMerge
 from lancewood.jobs.merge.row_tasks import MergeShape, conflict_batches
@@ -35,10 +35,7 @@ def conflicts(
     *,
     resolve: Any = None,
     detect: Literal["cells", "rows"] = "cells",
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    allowed_bases: Sequence[str] | None = None,
+    access: Access | None = None,
 ) -> DataFrame:
     """The rows that a merge of a branch would leave to decide, as a DataFrame. Without ``into`` it
     is merged into the branch that the uri leads to, usually main.
@@ -54,10 +51,7 @@ def conflicts(
     """
     table = open_table(
         uri,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-        allowed_bases=allowed_bases,
+        access=access,
     )
     check_reachable(table._snapshot)
     asked = BranchMerge.asked(table._snapshot, name, into, resolve, detect)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lancewood.external.base import ManifestStore
+from lancewood.engine.snapshot import Access
 from lancewood.jobs.diff import Comparison, Costs, DiffCutting, DiffRows, DiffShape
 from lancewood.spark.diffs.keys import KeyPairing
 from lancewood.spark.diffs.work import DiffWork, encode
@@ -47,10 +47,7 @@ def diff(
     where: str | None = None,
     change: str | Sequence[str] | None = None,
     on: str | Sequence[str] | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    allowed_bases: Sequence[str] | None = None,
+    access: Access | None = None,
 ) -> DataFrame:
     """The rows that differ between two revisions, from ``a`` to ``b``, as a DataFrame. Without
     ``b`` it is the version that the uri leads to, usually the newest. Each may be another table,
@@ -69,10 +66,7 @@ def diff(
     """
     table = open_table(
         uri,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
-        allowed_bases=allowed_bases,
+        access=access,
     )
     found = table.diff(a, b, columns=columns, where=where, change=change, on=on)
     return diff_frame(spark, found._rows)

@@ -9,7 +9,7 @@ branch.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 from lancewood.engine.location import Bases
 from lancewood.engine.rows import plan_scan
 from lancewood.engine.schema import Columns, Parameters
-from lancewood.engine.snapshot import At, Snapshot
+from lancewood.engine.snapshot import Access, At, Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.external.base import ManifestStore
 from lancewood.spark.columnar import planned_frame, why_closed
 from lancewood.spark.reading.plan import ReadPlan, columnar_read, plan_read
 from lancewood.spark.reading.task import (
@@ -58,10 +57,7 @@ def read(
     batch_rows: int | None = None,
     in_bases: Bases = None,
     use_indices: bool = True,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    allowed_bases: Sequence[str] | None = None,
+    access: Access | None = None,
 ) -> DataFrame:
     """The rows of one version as a DataFrame, whose partitions are in the order of the table.
 
@@ -85,10 +81,7 @@ def read(
         "tag": tag,
         "as_of": as_of,
         "at": at,
-        "storage_options": storage_options,
-        "base_storage_options": base_storage_options,
-        "manifest_store": manifest_store,
-        "allowed_bases": allowed_bases,
+        "access": access,
     }
     scan = plan_scan(
         opened(uri, how),
@@ -156,10 +149,7 @@ def count(
     at: At = None,
     where: str | None = None,
     parameters: Parameters = None,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
-    allowed_bases: Sequence[str] | None = None,
+    access: Access | None = None,
 ) -> int:
     """How many rows a version has, or how many of them meet a condition.
 
@@ -173,10 +163,7 @@ def count(
         "tag": tag,
         "as_of": as_of,
         "at": at,
-        "storage_options": storage_options,
-        "base_storage_options": base_storage_options,
-        "manifest_store": manifest_store,
-        "allowed_bases": allowed_bases,
+        "access": access,
     }
     scan = plan_scan(opened(uri, how), columns=(), where=where, parameters=parameters)
     known = scan.snapshot.manifest.row_count

@@ -238,7 +238,7 @@ class TableSource:
             app=None if is_in_stream else asked.app,
             batch=asked.batch,
         )
-        plan = plan_write(asked.access, request, commit_options.policy.applied)
+        plan = plan_write(asked.address, request, commit_options.policy.applied)
         return WriteJob.of(plan, schema, commit_options)
 
     def _found(self) -> Snapshot:
@@ -246,7 +246,7 @@ class TableSource:
         if self._pin is not None:
             return self._pin.load()
         asked = self._asked
-        snapshot = asked.access.open(
+        snapshot = asked.address.open(
             branch=asked.branch, version=asked.version, tag=asked.tag, as_of=asked.as_of
         )
         self._pin = PinnedVersion.of(snapshot)
@@ -346,7 +346,7 @@ def _check_path(opened: Snapshot, asked: SourceOptions) -> None:
     """Raises InvalidInputError for a path that carries a tag or a single version."""
     if "@" not in asked.path:
         return
-    _, revision = asked.access.find()
+    _, revision = asked.address.find()
     if revision is None:
         return
     meant = parse_revision(revision)

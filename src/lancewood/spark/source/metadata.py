@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import pyarrow as pa
 
-from lancewood.engine.snapshot import At, Snapshot, main_location
+from lancewood.engine.snapshot import Access, At, Snapshot, main_location
 from lancewood.engine.versions import (
     iterate_infos,
     list_versions,
@@ -35,7 +35,6 @@ from lancewood.engine.versions import (
     read_refs,
 )
 from lancewood.errors import FormatError, InvalidInputError
-from lancewood.external.base import ManifestStore
 from lancewood.format.deletion import deletion_file_name
 from lancewood.format.refs import BRANCHES_DIR, TAGS_DIR, ref_name
 from lancewood.jobs.job import chunks
@@ -158,9 +157,7 @@ def metadata(
     tag: str | None = None,
     as_of: datetime | None = None,
     at: At = None,
-    storage_options: Mapping[str, str] | None = None,
-    base_storage_options: Mapping[str, Mapping[str, str]] | None = None,
-    manifest_store: str | ManifestStore | None = None,
+    access: Access | None = None,
 ) -> DataFrame:
     """A table about a table: "versions", "transactions", "fragments", "files", "refs", "indices".
 
@@ -175,9 +172,7 @@ def metadata(
         tag=tag,
         as_of=as_of,
         at=at,
-        storage_options=storage_options,
-        base_storage_options=base_storage_options,
-        manifest_store=manifest_store,
+        access=access,
     )
     plan = plan_metadata(opened._snapshot, table)
     return spread(spark, plan.messages).rows(plan.work, plan.work.reading.spark, table)

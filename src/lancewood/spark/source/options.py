@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lancewood.engine.base import FileLimits
-from lancewood.engine.snapshot import Access
+from lancewood.engine.snapshot import Access, Address
 from lancewood.errors import InvalidInputError, NotFoundError
 from lancewood.spark import option_values as values
 from lancewood.spark.streaming.options import (
@@ -138,14 +138,14 @@ class SourceOptions:
     manifest_store: str | None = _option("manifestStore", values.text, _ALL, shown=False)
 
     @property
-    def access(self) -> Access:
-        """How the table is reached."""
-        return Access(
-            self.path,
+    def address(self) -> Address:
+        """Where the table is, and how it is reached."""
+        access = Access(
             storage_options=self.storage_options,
             base_storage_options=self.base_storage_options,
             manifest_store=self.manifest_store,
         )
+        return Address(self.path, access)
 
     @property
     def given(self) -> list[str]:

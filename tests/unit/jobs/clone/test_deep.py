@@ -45,7 +45,7 @@ class PicklingRunner:
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
     """Three fragments, one of them with a deletion file."""
-    made = lw.create(tmp_path / "t", ROWS, fsync=False).append(ROWS).append(ROWS)
+    made = lw.create(tmp_path / "t", ROWS, access=lw.Access(fsync=False)).append(ROWS).append(ROWS)
     return made.delete("_rowid = 4")
 
 
@@ -108,9 +108,14 @@ def test_what_others_copied_to_the_same_place_is_left_alone(
 
 
 def test_two_files_of_the_same_name_in_two_homes_are_both_copied(tmp_path: Path) -> None:
-    one = lw.create(tmp_path / "one", ROWS, stable_row_ids=False, fsync=False)
+    one = lw.create(
+        tmp_path / "one",
+        ROWS,
+        layout=lw.Layout(stable_row_ids=False),
+        access=lw.Access(fsync=False),
+    )
     other = [*range(7, 1000)]
-    two = lw.create(tmp_path / "two", pa.table({"a": other}), fsync=False)
+    two = lw.create(tmp_path / "two", pa.table({"a": other}), access=lw.Access(fsync=False))
     name = data(one.uri)[0].name
     data(two.uri)[0].rename(Path(two.uri, "data", name))
 

@@ -41,7 +41,7 @@ class Meddler(LocalRunner):
 @pytest.fixture
 def source(tmp_path: Path) -> lw.Table:
     """Three fragments, one of them with a deletion file."""
-    made = lw.create(tmp_path / "t", ROWS, fsync=False).append(ROWS).append(ROWS)
+    made = lw.create(tmp_path / "t", ROWS, access=lw.Access(fsync=False)).append(ROWS).append(ROWS)
     return made.delete("_rowid = 4")
 
 

@@ -38,7 +38,7 @@ ROWS = pa.table({"a": [1, 2, 3]})
 
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
-    return lw.create(tmp_path / "t", ROWS, fsync=False)
+    return lw.create(tmp_path / "t", ROWS, access=lw.Access(fsync=False))
 
 
 def pins(uri: str | Path) -> list[str]:
@@ -98,12 +98,12 @@ def test_a_place_that_has_the_source_among_its_directories_is_refused(tmp_path: 
     "wrong",
     [
         {"message": 7},
-        {"properties": {"a": 1}},
+        {"commit": {"properties": {"a": 1}}},
         {"tag": "no/tag"},
         {"tag": 3},
         {"runner": "threads"},
-        {"storage_options": {"a": 1}},
-        {"base_storage_options": "x"},
+        {"access": {"storage_options": {"a": 1}}},
+        {"access": "x"},
     ],
 )
 @pytest.mark.parametrize("deep", [False, True])

@@ -35,7 +35,9 @@ class Cluster(Counted):
 
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
-    return lw.create(tmp_path / "t", pa.table({"n": range(400)}), max_rows_per_file=100)
+    return lw.create(
+        tmp_path / "t", pa.table({"n": range(400)}), layout=lw.Layout(max_rows_per_file=100)
+    )
 
 
 def test_zones_of_a_few_values_are_found_here(table: lw.Table) -> None:

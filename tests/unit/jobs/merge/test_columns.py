@@ -125,7 +125,7 @@ def altered(**what: Any) -> Change:
 @pytest.fixture
 def sides(tmp_path: Path) -> Callable[..., Sides]:
     def make(ours: Change, theirs: Change, rows: pa.Table = ROWS) -> Sides:
-        base = lw.create(str(tmp_path / "t"), rows, fsync=False)
+        base = lw.create(str(tmp_path / "t"), rows, access=lw.Access(fsync=False))
         branch = base.branches.create("trial")
         return Sides(base, ours(base), theirs(branch))
 
@@ -597,7 +597,7 @@ def test_a_decision_about_a_column_that_nobody_has_is_refused(sides: Make) -> No
 
 def test_columns_of_a_base_on_the_other_branch_are_known_by_name(tmp_path: Path) -> None:
     """Ours took theirs before: the base is a version of theirs, whose new ids mean others here."""
-    start = lw.create(str(tmp_path / "t"), ROWS, fsync=False)
+    start = lw.create(str(tmp_path / "t"), ROWS, access=lw.Access(fsync=False))
     theirs = start.branches.create("trial").add_columns(FLOAT)
     ours = start.add_columns(pa.schema([("mine", pa.float32())])).add_columns(FLOAT)
     later = theirs.rename_column("score", "points")

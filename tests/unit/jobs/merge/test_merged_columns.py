@@ -26,7 +26,12 @@ def rows(*ids: int) -> pa.Table:
 @pytest.fixture(params=[1, 100], ids=["many fragments", "one fragment"])
 def table(tmp_path: Path, request: pytest.FixtureRequest) -> lw.Table:
     uri = str(tmp_path / "t")
-    return lw.create(uri, rows(1, 2, 3), max_rows_per_file=request.param, fsync=False)
+    return lw.create(
+        uri,
+        rows(1, 2, 3),
+        layout=lw.Layout(max_rows_per_file=request.param),
+        access=lw.Access(fsync=False),
+    )
 
 
 def read(table: lw.Table) -> dict[int, dict[str, Any]]:

@@ -15,7 +15,9 @@ from lancewood.jobs.merge.row_tasks import MergePortion, conflict_batches
 def sent(path: Path, fragments: int) -> tuple[bytes, list[bytes]]:
     """What all tasks share, and each alone, if both branches changed ten rows in a fragment."""
     ids = pa.table({"id": range(fragments * 100), "n": [0] * (fragments * 100)})
-    table = lw.create(path, ids, max_rows_per_file=100, fsync=False)
+    table = lw.create(
+        path, ids, layout=lw.Layout(max_rows_per_file=100), access=lw.Access(fsync=False)
+    )
     table.branches.create("exp").update({"n": "1"}, "id < 10")
     table = table.update({"n": "2"}, "id < 10")
     row_merge = BranchMerge.asked(table._snapshot, "exp", None).row_merge()

@@ -33,10 +33,12 @@ def make(directory: Path, *, stable: bool = True) -> lw.Table:
     return lw.create(
         directory / "t.lance",
         rows(0, 40),
-        max_rows_per_file=10,
-        stable_row_ids=stable,
-        fsync=False,
-        bases=[lw.BasePath(directory / "cold", name="cold")],
+        layout=lw.Layout(
+            max_rows_per_file=10,
+            stable_row_ids=stable,
+            bases=[lw.BasePath(directory / "cold", name="cold")],
+        ),
+        access=lw.Access(fsync=False),
     )
 
 
@@ -121,7 +123,7 @@ def dated(uri: Path, days_ago: int) -> lw.Table:
         manifest.timestamp.FromDatetime(moment)
 
     edit_manifest(uri, change)
-    return lw.open(uri, fsync=False)
+    return lw.open(uri, access=lw.Access(fsync=False))
 
 
 @pytest.fixture(params=[True, False], ids=["stable ids", "addresses"])
@@ -131,9 +133,10 @@ def aged(request: pytest.FixtureRequest, tmp_path: Path) -> lw.Table:
     lw.create(
         uri,
         rows(0, 10),
-        stable_row_ids=request.param,
-        fsync=False,
-        bases=[lw.BasePath(tmp_path / "cold", name="cold")],
+        layout=lw.Layout(
+            stable_row_ids=request.param, bases=[lw.BasePath(tmp_path / "cold", name="cold")]
+        ),
+        access=lw.Access(fsync=False),
     )
     table = dated(uri, 90)
     for number, days in enumerate((60, 30, 10), 1):

@@ -33,12 +33,14 @@ def make(directory: Path, **options: Any) -> lw.Table:
     return lw.create(
         directory / "t.lance",
         rows,
-        max_rows_per_file=10,
-        fsync=False,
-        bases=[
-            lw.BasePath(directory / "cold", name="cold"),
-            lw.BasePath(directory / "ice", name="ice", is_dataset_root=True),
-        ],
+        layout=lw.Layout(
+            max_rows_per_file=10,
+            bases=[
+                lw.BasePath(directory / "cold", name="cold"),
+                lw.BasePath(directory / "ice", name="ice", is_dataset_root=True),
+            ],
+        ),
+        access=lw.Access(fsync=False),
         **options,
     )
 
@@ -95,7 +97,7 @@ def test_the_own_root_may_be_named_by_its_path(table: lw.Table, tmp_path: Path) 
 def test_a_base_path_that_is_the_own_root_is_no_other_home(tmp_path: Path) -> None:
     """The form of the specification: the own root is base path 0, and files refer to it."""
     uri = tmp_path / "t.lance"
-    lw.create(uri, pa.table({"k": [1]}), fsync=False)
+    lw.create(uri, pa.table({"k": [1]}), access=lw.Access(fsync=False))
 
     def change(manifest: table_pb2.Manifest) -> None:
         manifest.base_paths.add(id=0, path=str(uri), is_dataset_root=True)
@@ -209,7 +211,9 @@ def test_a_file_that_has_other_rows_than_its_fragment_is_not_moved(
     table: lw.Table, tmp_path: Path
 ) -> None:
     data = tmp_path / "t.lance" / "data"
-    short = lw.create(tmp_path / "o.lance", table.head(5).to_batches(), fsync=False)
+    short = lw.create(
+        tmp_path / "o.lance", table.head(5).to_batches(), access=lw.Access(fsync=False)
+    )
     other = tmp_path / "o.lance" / "data" / short.fragments[0].files[0].path
     file = table.fragments[2].files[0]
     (data / file.path).write_bytes(other.read_bytes())
@@ -228,7 +232,7 @@ def test_a_missing_file_is_told_and_nothing_is_moved(table: lw.Table, tmp_path: 
 
 
 def test_a_home_that_is_not_allowed_gets_no_copies(table: lw.Table, tmp_path: Path) -> None:
-    strict = lw.open(table.uri, allowed_bases=[str(tmp_path / "ice")])
+    strict = lw.open(table.uri, access=lw.Access(allowed_bases=[str(tmp_path / "ice")]))
     with pytest.raises(lw.InvalidInputError, match="not among the allowed bases"):
         strict.move_fragments(base="cold")
     assert counts_of(strict.move_fragments([0], base="ice"), lw.MoveCounts).fragments == 1

@@ -34,7 +34,12 @@ def append(*keys: int) -> Change:
 
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
-    return lw.create(tmp_path / "t.lance", rows(*range(10)), max_rows_per_file=5, fsync=False)
+    return lw.create(
+        tmp_path / "t.lance",
+        rows(*range(10)),
+        layout=lw.Layout(max_rows_per_file=5),
+        access=lw.Access(fsync=False),
+    )
 
 
 @pytest.fixture
@@ -83,7 +88,7 @@ def test_a_dry_run_is_refused_as_publishing_is(table: lw.Table) -> None:
 
 
 def test_without_a_declared_key_nothing_is_compared(tmp_path: Path, compared: list[str]) -> None:
-    table = lw.create(tmp_path / "t", rows(1, declared=False), fsync=False)
+    table = lw.create(tmp_path / "t", rows(1, declared=False), access=lw.Access(fsync=False))
     assert meet(table, [append(2)], [append(2)]).count_rows() == 3
     assert compared == []
 
@@ -114,7 +119,7 @@ def test_a_key_of_two_columns_is_the_same_if_both_are(tmp_path: Path) -> None:
         columns = [pa.array(each) for each in zip(*keys, strict=True)]
         return pa.table(columns, schema=pa.schema(fields))
 
-    table = lw.create(tmp_path / "t", data((1, "a")), fsync=False)
+    table = lw.create(tmp_path / "t", data((1, "a")), access=lw.Access(fsync=False))
     one, other = data((2, "a"), (2, "b")), data((3, "a"), (1, "b"))
     table = meet(table, [lambda t: t.append(one)], [lambda t: t.append(other)])
     assert table.count_rows() == 5
@@ -155,8 +160,8 @@ def test_without_stable_row_ids_new_fragments_are_compared(tmp_path: Path) -> No
     uri = str(tmp_path / "t.lance")
     lance.write_dataset(rows(*range(10)), uri, enable_stable_row_ids=False)
     with pytest.raises(IncompatibleConflictError, match="id = 11"):
-        meet(lw.open(uri, fsync=False), [append(11)], [append(11)])
-    table = lw.open(uri, fsync=False)
+        meet(lw.open(uri, access=lw.Access(fsync=False)), [append(11)], [append(11)])
+    table = lw.open(uri, access=lw.Access(fsync=False))
     table.branches.delete("b", force=True)
     assert meet(table, [append(12)], [append(13)]).count_rows() == 13
 
@@ -191,7 +196,7 @@ def test_a_key_that_lands_at_the_last_moment_is_found(
 
 
 def test_a_branch_that_declares_the_key_is_held_to_it(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t", rows(1, declared=False), fsync=False)
+    table = lw.create(tmp_path / "t", rows(1, declared=False), access=lw.Access(fsync=False))
     with pytest.raises(IncompatibleConflictError, match="id = 2"):
         meet(table, [lambda t: t.set_field_metadata({"id": KEY}), append(2)], [append(2)])
 
@@ -206,7 +211,9 @@ def test_a_row_that_both_changed_is_named_by_its_key(table: lw.Table) -> None:
 
 
 def test_without_a_key_it_is_named_by_its_row_id_and_how_to_see_it(tmp_path: Path) -> None:
-    table = lw.create(tmp_path / "t", rows(*range(10), declared=False), fsync=False)
+    table = lw.create(
+        tmp_path / "t", rows(*range(10), declared=False), access=lw.Access(fsync=False)
+    )
     with pytest.raises(ConflictError, match=r"_rowid 7 \(version 1 shows it where _rowid = 7\)"):
         meet(table, [lambda t: t.delete("id = 7")], [lambda t: t.delete("id in (7, 8)")])
     assert table.scan(["id"], "_rowid = 7").to_arrow()["id"].to_pylist() == [7]

@@ -27,7 +27,7 @@ ROWS = pa.table({"a": [1, 2, 3]})
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
     """Three versions, the last of which has a deletion."""
-    made = lw.create(tmp_path / "t.lance", ROWS, fsync=False)
+    made = lw.create(tmp_path / "t.lance", ROWS, access=lw.Access(fsync=False))
     return made.append(ROWS).delete("a = 1")
 
 
@@ -182,7 +182,7 @@ def test_a_first_version_of_a_table_that_was_made_anew_is_not_taken_for_the_same
     shutil.copytree(left, f"{table.uri}.left")
     lw.drop(table.uri, force=True)
     other = pa.table({"a": [9]})
-    again = lw.create(table.uri, other, fsync=False).append(other).append(other)
+    again = lw.create(table.uri, other, access=lw.Access(fsync=False)).append(other).append(other)
     shutil.copytree(f"{table.uri}.left", left)
     assert again.branches.create("exp").to_arrow() == again.to_arrow()
     assert branch.version == again.version

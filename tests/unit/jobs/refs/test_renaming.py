@@ -25,7 +25,7 @@ ROWS = pa.table({"a": [1, 2, 3]})
 
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
-    return lw.create(tmp_path / "t.lance", ROWS, fsync=False).append(ROWS)
+    return lw.create(tmp_path / "t.lance", ROWS, access=lw.Access(fsync=False)).append(ROWS)
 
 
 @pytest.fixture

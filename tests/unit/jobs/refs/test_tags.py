@@ -21,7 +21,7 @@ ROWS = pa.table({"a": [1, 2, 3]})
 @pytest.fixture
 def table(tmp_path: Path) -> lw.Table:
     """Three versions."""
-    made = lw.create(tmp_path / "t.lance", ROWS, fsync=False)
+    made = lw.create(tmp_path / "t.lance", ROWS, access=lw.Access(fsync=False))
     return made.append(ROWS).append(ROWS)
 
 

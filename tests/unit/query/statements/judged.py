@@ -44,7 +44,7 @@ class Judged:
     ) -> None:
         self._ask = ask
         self.uri = str(folder / "t.lance")
-        lw.create(self.uri, target, max_rows_per_file=rows_per_file)
+        lw.create(self.uri, target, layout=lw.Layout(max_rows_per_file=rows_per_file))
         self.tables: dict[str, str | lw.Table] = {
             "t": self.uri,
             "s": lw.create(folder / "s.lance", source),

@@ -421,7 +421,7 @@ def test_blobs_stay_with_their_rows(tmp_path: Path) -> None:
     blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     schema = pa.schema([("id", pa.int64()), ("x", pa.int64()), blob])
     rows = pa.table({"id": [1, 2, 3], "x": [1, 2, 3], "b": [b"aa", b"bb", None]}, schema=schema)
-    uri = str(lw.create(tmp_path / "t.lance", rows, file_version="2.1").uri)
+    uri = str(lw.create(tmp_path / "t.lance", rows, layout=lw.Layout(file_version="2.1")).uri)
     script = """
         UPDATE t SET x = x * 10 WHERE id * 1 = 2;
         MERGE INTO t USING (VALUES (1), (9)) s(id) ON t.id = s.id

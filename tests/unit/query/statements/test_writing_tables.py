@@ -28,7 +28,7 @@ ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "label": ["a", "b", "c"]
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    return str(lw.create(tmp_path / "t.lance", ROWS, max_rows_per_file=1).uri)
+    return str(lw.create(tmp_path / "t.lance", ROWS, layout=lw.Layout(max_rows_per_file=1)).uri)
 
 
 def run(sql: str, **given: Any) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def test_columns_are_a_schema_with_comments_and_a_key(tmp_path: Path) -> None:
     assert [each.nullable for each in schema] == [False, False, True]
     assert schema.field("id").metadata[b"comment"] == b"of the camera"
     assert schema.field("at").type.field("x").metadata == {b"comment": b"east"}
-    table = lw.create(tmp_path / "photos.lance", schema, fsync=False)
+    table = lw.create(tmp_path / "photos.lance", schema, access=lw.Access(fsync=False))
     assert (
         table.schema.field("day").metadata[b"lance-schema:unenforced-primary-key:position"] == b"1"
     )
