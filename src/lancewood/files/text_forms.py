@@ -57,6 +57,13 @@ def to_plain(array: Any) -> Any:
     return array if array.type == wanted else pc.cast(array, wanted)
 
 
+def as_json_texts(values: Any) -> list[str | None]:
+    """Each value of an array as JSON; None for a null."""
+    return [
+        None if each is None else json_text_with_nan(each) for each in to_plain(values).to_pylist()
+    ]
+
+
 def check_in_range(batch: pa.RecordBatch) -> None:
     """Raise UnsupportedError for a date or time that has no text, such as one in year 300,000."""
     for name, each in zip(batch.schema.names, batch.columns, strict=True):

@@ -39,9 +39,7 @@ class Blame(Rows):
         """The schema of what comes out."""
         return self._rows.schema
 
-    @property
-    def _row_schema(self) -> pa.Schema:
-        return self.arrow_schema
+    _row_schema = arrow_schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Rows or cells as record batches, in the order of the table, within a bounded memory."""

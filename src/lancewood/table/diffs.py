@@ -120,9 +120,7 @@ class Diff(Rows):
         """The schema of the rows that come out."""
         return self._rows.schema
 
-    @property
-    def _row_schema(self) -> pa.Schema:
-        return self.arrow_schema
+    _row_schema = arrow_schema
 
     @property
     def inserted(self) -> Diff:
@@ -187,9 +185,7 @@ class DiffCells(Rows):
         """The schema of what comes out."""
         return self._rows.cell_schema
 
-    @property
-    def _row_schema(self) -> pa.Schema:
-        return self.arrow_schema
+    _row_schema = arrow_schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The cells as record batches, row by row, within a bounded memory."""
@@ -207,9 +203,7 @@ class ChangedRows(Rows):
         """The schema of what comes out: ``_rowid``, then the columns."""
         return self._rows.schema
 
-    @property
-    def _row_schema(self) -> pa.Schema:
-        return self.schema
+    _row_schema = schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in the order of the table, as record batches, within a bounded memory."""
@@ -288,9 +282,7 @@ class Changes(Rows):
             )
         return schema.append(pa.field(CHANGE, pa.string(), nullable=False))
 
-    @property
-    def _row_schema(self) -> pa.Schema:
-        return self.schema
+    _row_schema = schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """All changes: first what was deleted, then what was inserted, then what was updated.

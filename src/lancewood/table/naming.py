@@ -257,9 +257,7 @@ class Conflicts(Rows):
                 raise unknown_column(known, each, known.names)
         return chosen
 
-    @property
-    def _row_schema(self) -> pa.Schema:
-        return self.schema
+    _row_schema = schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The conflicts as record batches, within a bounded memory."""

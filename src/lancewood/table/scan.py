@@ -68,9 +68,7 @@ class Scan(Rows):
         """The schema of what comes out."""
         return self._plan.schema
 
-    @property
-    def _row_schema(self) -> pa.Schema:
-        return self.schema
+    _row_schema = schema
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches, within a bounded memory.

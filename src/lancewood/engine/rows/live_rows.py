@@ -157,6 +157,12 @@ class LiveRows:
             np.concatenate([_NO_IDS, *(each.updated for each in listed)]),
         )._sorted()
 
+    @classmethod
+    def without_ids(cls, fragments: Ints, offsets: Ints, counts: Ints) -> LiveRows:
+        """Stretches that are known by place alone, for whoever only reads the rows."""
+        unknown = np.zeros(len(fragments), np.uint64)
+        return cls(unknown, counts, fragments, offsets, unknown, unknown)
+
     def _sorted(self) -> LiveRows:
         if (self.firsts[1:] >= self.firsts[:-1]).all():
             return self

@@ -31,10 +31,10 @@ from lancewood.model.transaction import (
 )
 
 _MOST_FRAGMENTS = 100_000
-"""So many fragments of all kept versions together."""
+"""Number of fragments of all kept versions together."""
 _FEWEST_KEPT, _MOST_KEPT = 4, 1024
 _MOST_COMPARED = 500_000
-"""So many fragments and stretches of rows of all kept comparisons together."""
+"""Number of fragments and stretches of rows of all kept comparisons together."""
 
 Ranges: TypeAlias = tuple[Comparison, ...]
 """A comparison of two versions, range by range of row ids; at least one."""
@@ -169,7 +169,7 @@ class History:
         found = self._comparisons.get(version)
         if found is None:
             then, now = self.at(Version(version - 1)), self.at(version)
-            found = tuple(compare(then, now, then, paired_columns(then, now, then)))
+            found = _compared(then, now)
             self._comparisons[version] = found
             self._compared += _size(found)
             while len(self._comparisons) > 1 and self._compared > _MOST_COMPARED:
@@ -180,8 +180,7 @@ class History:
 
     def unlanded(self) -> Ranges:
         """The state compared with what it was built on; raises NotFoundError if that is gone."""
-        then = self.at(self.landed)
-        return tuple(compare(then, self.newest, then, paired_columns(then, self.newest, then)))
+        return _compared(self.at(self.landed), self.newest)
 
     def copied(self, version: Version) -> Version | None:
         """The version whose rows a version brought back; None if it made its rows itself."""
@@ -239,3 +238,8 @@ def _known_of(found: Snapshot, version: Version) -> _Known:
     if isinstance(operation, Clone) and operation.branch_name is not None:
         return _Known(writer, operation.ref_version)
     return _Known(writer)
+
+
+def _compared(then: Snapshot, now: Snapshot) -> Ranges:
+    """A version of a line compared with a later one."""
+    return tuple(compare(then, now, then, paired_columns(then, now, then)))

@@ -26,6 +26,7 @@ from lancewood.jobs.blame.tracing import (
     differences,
     found_among,
     located,
+    names_in,
 )
 from lancewood.jobs.diff import Comparison, compare, paired_columns, places
 from lancewood.model.fragment import Fragment
@@ -34,7 +35,7 @@ from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT, ROW_ID, Field
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 _File: TypeAlias = tuple[str, int, int]
-"""Its path, its size, and how many rows it has."""
+"""A file: path, size, and how many rows it has."""
 _ELSEWHERE = ""
 """No column is called so."""
 
@@ -132,7 +133,7 @@ class Following:
             concerned = np.flatnonzero(np.logical_or.reduce(cells, axis=1) | fresh)
             if not len(concerned):
                 return
-            called = _called(newest, brought, self._open_names(names, cells))
+            called = names_in(brought, newest, self._open_names(names, cells))
             there, _ = located(brought, rows.only(concerned))
             for twins in find(brought, theirs, there, called, by_cell=self._is_by_cell):
                 self._take_over(other, twins, cells, fresh, found)
@@ -175,14 +176,6 @@ class _Twins:
     """What the columns are called there."""
     is_same: _Mask
     """For each row and column whether the value is the same; one column for rows as a whole."""
-
-
-def _called(later: Snapshot, earlier: Snapshot, names: Names) -> Names:
-    """What columns are called in an earlier version: by their ids."""
-    known = {each.id: each.name for each in earlier.schema.fields}
-    return tuple(
-        None if name is None else known.get(later.schema.by_name[name].id) for name in names
-    )
 
 
 def _in_same_files(

@@ -16,8 +16,7 @@ from lancewood.engine.schema import unknown_column
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.expr import Predicate
-from lancewood.files.json_text import json_text_with_nan
-from lancewood.files.text_forms import to_plain
+from lancewood.files.text_forms import as_json_texts
 from lancewood.jobs.blame.history import History
 from lancewood.jobs.blame.lines import Following, Line, Origins
 from lancewood.jobs.blame.tracing import Rows
@@ -47,9 +46,9 @@ class BlameRows:
 
     snapshot: Snapshot
     columns: tuple[str, ...]
-    """Those whose values are followed."""
+    """The columns whose values are followed."""
     shown: tuple[str, ...]
-    """Those by which a row is recognised."""
+    """The columns by which a row is recognised."""
     is_by_cell: bool
     where: str | None
     limit: int | None
@@ -157,7 +156,7 @@ class BlameRows:
     def _cells(self, batch: pa.RecordBatch, found: Origins, writers: _Writers) -> pa.RecordBatch:
         count, width = batch.num_rows, len(self.columns)
         rows = pa.array(np.repeat(np.arange(count), width))
-        values = [_as_json(batch.column(each)) for each in self.columns]
+        values = [as_json_texts(batch.column(each)) for each in self.columns]
         return pa.RecordBatch.from_arrays(
             [
                 *(batch.column(each).take(rows) for each in (ROW_ID, *self.shown)),
@@ -211,7 +210,7 @@ def _rows(batch: pa.RecordBatch) -> Rows:
 
 
 def _portions(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of so many, as far as there are as many."""
+    """Rows in batches of ``most``, of which the last may have fewer."""
     kept, count = list[pa.RecordBatch](), 0
     for batch in batches:
         rest = batch
@@ -224,9 +223,3 @@ def _portions(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Recor
                 kept, count = [], 0
     if kept:
         yield pa.concat_batches(kept)
-
-
-def _as_json(values: Any) -> list[str | None]:
-    return [
-        None if each is None else json_text_with_nan(each) for each in to_plain(values).to_pylist()
-    ]

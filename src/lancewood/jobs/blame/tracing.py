@@ -25,7 +25,7 @@ from lancewood.engine.rows import Ids, Ints, LiveRows, RowFacts, stretches_of
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import NotFoundError
 from lancewood.jobs.blame.history import History, Ranges
-from lancewood.jobs.diff import ColumnPair, Comparison, DifferingRows, Doubt, differing_rows, places
+from lancewood.jobs.diff import ColumnPair, DifferingRows, Doubt, differing_rows, places
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId, Version
 from lancewood.model.schema import CREATED_AT, LAST_UPDATED_AT, ROW_ID, Field
@@ -164,10 +164,7 @@ class _Tracing:
         """The columns in an earlier version whose fragments hold the same fields."""
         if stop == later.manifest.version:
             return names
-        known = {each.id: each.name for each in self._history.at(stop).schema.fields}
-        return tuple(
-            None if name is None else known.get(later.schema.by_name[name].id) for name in names
-        )
+        return names_in(self._history.at(stop), later, names)
 
     def _stops(self, snapshot: Snapshot, names: Names, rows: Rows) -> Ids:
         """For each row the newest version up to this one that may have written it."""
@@ -296,7 +293,7 @@ def differences(
             here = np.flatnonzero(doubt.after.find(ids) >= 0)
             if len(here):
                 for found in differing_rows(comparison, _part(doubt, ids[here]), columns):
-                    yield np.searchsorted(ids, _ids_of(comparison, found)), found
+                    yield np.searchsorted(ids, comparison.after.row_ids(found.after)), found
 
 
 def _part(doubt: Doubt, ids: Ids) -> Doubt:
@@ -304,12 +301,12 @@ def _part(doubt: Doubt, ids: Ids) -> Doubt:
     return Doubt(doubt.columns, doubt.before.part(ids, ones), doubt.after.part(ids, ones))
 
 
-def _ids_of(comparison: Comparison, found: DifferingRows) -> Ids:
-    ids = np.empty(len(found), np.uint64)
-    for number, here in found.after.by_part():
-        facts = comparison.after.parts[number].facts
-        ids[here] = facts.column_at(ROW_ID, found.after.offsets[here]).to_numpy()
-    return ids
+def names_in(earlier: Snapshot, later: Snapshot, names: Names) -> Names:
+    """What columns of a later version are called in an earlier one: by their ids."""
+    known = {field.id: field.name for field in earlier.schema.fields}
+    return tuple(
+        None if name is None else known.get(later.schema.by_name[name].id) for name in names
+    )
 
 
 def located(snapshot: Snapshot, rows: Rows, compared: Ranges = ()) -> tuple[Rows, Rows]:

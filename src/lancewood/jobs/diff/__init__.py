@@ -30,16 +30,14 @@ from lancewood.jobs.diff.splitting import (
     DiffPortion,
     Sending,
     SentFragments,
-    placed_rows,
     sent_whole,
 )
-from lancewood.jobs.diff.states import Comparison, Doubt, Part, State
+from lancewood.jobs.diff.states import Comparison, Doubt, Part, Places, State
 from lancewood.jobs.diff.tasks import DELETED, INSERTED, DiffShape, DiffTask
 from lancewood.jobs.diff.touching import Touching
 from lancewood.jobs.diff.values import (
     BlobCells,
     DifferingRows,
-    Places,
     RowReader,
     cast_or_null,
     differing_rows,
@@ -85,7 +83,6 @@ __all__ = [
     "not_unique",
     "nothing_before",
     "paired_columns",
-    "placed_rows",
     "places",
     "plan_diff",
     "portions",

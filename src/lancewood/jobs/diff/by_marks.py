@@ -27,11 +27,11 @@ from lancewood.jobs.diff.change_marks import (
     same_columns,
     same_marks,
 )
+from lancewood.jobs.diff.compare import AlignedRows
 from lancewood.jobs.diff.unmarked import Unmarked
-from lancewood.model.fragment import Fragment
+from lancewood.model.fragment import DataFile, Fragment
 from lancewood.model.ids import FieldId
 from lancewood.model.manifest import decode_fragment, peek_fragment_id
-from lancewood.proto import table_pb2
 
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -74,14 +74,8 @@ class _Comparison:
 
     def changes(self) -> RowChanges:
         since, until = self._sides()
-        old, new = since.rows, until.rows
-        edges = distinct(np.concatenate((old.firsts, old.ends, new.firsts, new.ends)))
-        starts, counts = edges[:-1], np.diff(edges).astype(np.int64)
-        in_old, in_new = old.find(starts), new.find(starts)
-        gone, fresh = (in_old >= 0) & (in_new < 0), (in_old < 0) & (in_new >= 0)
-        both = (in_old >= 0) & (in_new >= 0)
-        before = old.part(starts[both], counts[both])
-        after = new.part(starts[both], counts[both])
+        rows, new = AlignedRows.of(since.rows, until.rows), until.rows
+        before, after = rows.both()
         is_same, is_doubtful = self._in_place(since, before, until, after)
         suspects = Pieces(before.firsts, before.counts, before.updated, after.updated)
         marked = new.part(*_by_id(self._marks.really_updated(suspects.only(~is_same))))
@@ -90,9 +84,9 @@ class _Comparison:
         return RowChanges(
             since,
             until,
-            inserted=new.part(starts[fresh], counts[fresh]),
+            inserted=rows.inserted,
             updated=LiveRows.joined((marked, new.part(*others))),
-            deleted=old.part(starts[gone], counts[gone]),
+            deleted=rows.deleted,
         )
 
     @cached_property
@@ -193,15 +187,11 @@ def _is_moved(then: Fragment, now: Fragment) -> bool:
         and all(
             a.fields == b.fields
             and a.column_indices == b.column_indices
-            and _file_root(a) != _file_root(b)
+            and DataFile(a).base_id != DataFile(b).base_id
             for a, b in zip(old, new, strict=True)
             if a != b
         )
     )
-
-
-def _file_root(file: table_pb2.DataFile) -> int | None:
-    return file.base_id if file.HasField("base_id") else None
 
 
 def _by_id(parts: Iterable[Pieces]) -> tuple[Ids, Ints]:

@@ -27,8 +27,8 @@ from lancewood.rules.lineage import (
 )
 
 _Place: TypeAlias = tuple[str, int, int] | None
-"""File, its size, and column; None for a field that no file holds. A file that was moved to another
-root keeps its name, which is like no other."""
+"""File, its size, and column; None for a field that no file holds. The root does not count: a file
+of the same name and size in another root is a copy. Our own moves give copies fresh names."""
 
 _ALIKE = "rename, cast or drop columns until both sides have the same ones, and try again"
 

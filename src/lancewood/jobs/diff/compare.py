@@ -26,10 +26,9 @@ import numpy.typing as npt
 
 from lancewood.engine.rows import Ids, Ints, LiveRows, RowFacts, cut_at, distinct, open_fragment
 from lancewood.engine.snapshot import Snapshot, has_settled_ids
-from lancewood.jobs.diff.base_ids import in_common_terms
 from lancewood.jobs.diff.columns import ColumnPair, places
 from lancewood.jobs.diff.ranges import ALL_IDS, IdRange, NumberedRows, id_ranges
-from lancewood.jobs.diff.states import Comparison, Doubt, Part, State
+from lancewood.jobs.diff.states import Comparison, Doubt, Part, State, with_common_base_ids
 from lancewood.model.fragment import Fragment
 from lancewood.model.ids import FragmentId
 from lancewood.model.manifest import decode_fragment
@@ -56,13 +55,60 @@ def compare(
 def apart(one: Snapshot, other: Snapshot, columns: tuple[ColumnPair, ...]) -> Comparison:
     """Two tables that share no history: no row of one is known to be one of the other."""
     before, after = _whole(one), _whole(other)
-    return Comparison(before, after, columns, None, before.rows, after.rows, ())
+    return Comparison(before, after, columns, before.rows, after.rows, ())
 
 
 def _whole(snapshot: Snapshot) -> State:
     parts = tuple(_decoded(snapshot, snapshot.manifest.message.fragments))
     numbers = map(_addresses, range(len(parts)), parts)
     return State(snapshot, parts, _numbered(snapshot, parts, numbers).rows())
+
+
+class AlignedRows(NamedTuple):
+    """The rows of two states by id, in pieces that each lie within one stretch of a state,
+    or within one of both."""
+
+    old: LiveRows
+    new: LiveRows
+    firsts: Ids
+    """The first id of each piece."""
+    counts: Ints
+    here: Ints
+    """The stretch of ``old`` that has the piece; -1 if none has."""
+    there: Ints
+
+    @classmethod
+    def of(cls, old: LiveRows, new: LiveRows, among: tuple[Ids, Ints] | None = None) -> AlignedRows:
+        """All rows of both, or only those in stretches, which ascend."""
+        edges = np.concatenate((old.firsts, old.ends, new.firsts, new.ends))
+        if among is None:
+            edges = distinct(edges)
+            firsts, counts = edges[:-1], np.diff(edges).astype(np.int64)
+        else:
+            firsts, counts = cut_at(edges, *among)
+        return cls(old, new, firsts, counts, old.find(firsts), new.find(firsts))
+
+    @property
+    def deleted(self) -> LiveRows:
+        """Rows that only ``old`` has."""
+        at = np.flatnonzero((self.here >= 0) & (self.there < 0))
+        return self.old.pieces(self.here[at], self.firsts[at], self.counts[at])
+
+    @property
+    def inserted(self) -> LiveRows:
+        """Rows that only ``new`` has."""
+        at = np.flatnonzero((self.there >= 0) & (self.here < 0))
+        return self.new.pieces(self.there[at], self.firsts[at], self.counts[at])
+
+    def both(self, chosen: _Mask | None = None) -> tuple[LiveRows, LiveRows]:
+        """Rows that both have, as each has them, of all pieces or of those that are chosen."""
+        is_in_both = (self.here >= 0) & (self.there >= 0)
+        at = np.flatnonzero(is_in_both if chosen is None else is_in_both & chosen)
+        firsts, counts = self.firsts[at], self.counts[at]
+        return (
+            self.old.pieces(self.here[at], firsts, counts),
+            self.new.pieces(self.there[at], firsts, counts),
+        )
 
 
 @dataclass(eq=False)
@@ -114,7 +160,7 @@ class Comparing:
 
     @cached_property
     def _shown(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        return in_common_terms(self.one, self.other)
+        return with_common_base_ids(self.one, self.other)
 
     @cached_property
     def _passed(self) -> Mapping[bytes, int]:
@@ -132,25 +178,14 @@ class Comparing:
     def _compared_rows(
         self, before: State, after: State, among: tuple[Ids, Ints] | None
     ) -> Comparison:
-        old, new = before.rows, after.rows
-        edges = np.concatenate((old.firsts, old.ends, new.firsts, new.ends))
-        if among is None:
-            edges = distinct(edges)
-            starts, counts = edges[:-1], np.diff(edges).astype(np.int64)
-        else:
-            starts, counts = cut_at(edges, *among)
-        here, there = old.find(starts), new.find(starts)
-        gone, fresh = (here >= 0) & (there < 0), (there >= 0) & (here < 0)
-        both = (here >= 0) & (there >= 0) & ~self._stayed(before, here, after, there)
-        then = old.pieces(here[both], starts[both], counts[both])
-        now = new.pieces(there[both], starts[both], counts[both])
+        rows = AlignedRows.of(before.rows, after.rows, among)
+        then, now = rows.both(~self._stayed(before, rows.here, after, rows.there))
         return Comparison(
             before,
             after,
             self.columns,
-            self.common,
-            deleted=old.pieces(here[gone], starts[gone], counts[gone]),
-            inserted=new.pieces(there[fresh], starts[fresh], counts[fresh]),
+            deleted=rows.deleted,
+            inserted=rows.inserted,
             doubts=tuple(self._doubts(before.parts, then, after.parts, now)),
         )
 
@@ -247,7 +282,7 @@ class Comparing:
     def _matched(
         self, numbers: Sequence[RowIdSequence], theirs: Sequence[Part]
     ) -> Iterator[RowIdSequence]:
-        """The same of the other: those of one for rows in the same files."""
+        """Numbers of all physical rows of the other: for rows in the same files those of one."""
         first_apart = self._first_apart() if self._is_stable else 0
         for at, part in enumerate(theirs):
             if at in self._parts.partners:

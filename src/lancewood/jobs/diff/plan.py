@@ -22,9 +22,9 @@ from lancewood.engine.snapshot import Snapshot, common_version, main_location
 from lancewood.errors import InvalidInputError, UnsupportedError
 from lancewood.jobs.diff.columns import ColumnPair, paired_columns
 from lancewood.jobs.diff.compare import apart, compare
-from lancewood.jobs.diff.states import Comparison, Doubt, State
+from lancewood.jobs.diff.states import Comparison, Doubt, Places, State
 from lancewood.jobs.diff.tasks import KINDS
-from lancewood.jobs.diff.values import Places, RowReader, portions
+from lancewood.jobs.diff.values import RowReader, portions
 from lancewood.jobs.merge_into.keys import (
     Key,
     KeyIndex,
@@ -79,9 +79,9 @@ class DiffPlan:
     paired: tuple[ColumnPair, ...]
     """All columns that both have."""
     columns: tuple[ColumnPair, ...]
-    """Those that are compared."""
+    """The columns that are compared."""
     before: tuple[Field, ...]
-    """Those that are shown of the earlier state."""
+    """The columns that are shown of the earlier state."""
     after: tuple[Field, ...]
     key: Key | None
 
@@ -138,7 +138,7 @@ class DiffPlan:
         return iter((apart(self.one, self.other, self.paired),))
 
     def _checked(self, found: Sequence[Comparison]) -> Sequence[Comparison]:
-        """The same, if no row may have moved; raises UnsupportedError."""
+        """What was found, if no row may have moved; raises UnsupportedError."""
         gone, new = (
             sum(rows.row_count for rows in each)
             for each in zip(*((each.deleted, each.inserted) for each in found), strict=True)
@@ -257,7 +257,7 @@ def _only(found: Iterator[Comparison]) -> Comparison | None:
 
 
 def _gathered(found: Iterator[Comparison]) -> Iterator[Comparison]:
-    """The same, with all rows that only one state has in the last range: the key pairs them
+    """Comparisons with all rows that only one state has in the last of them: the key pairs rows
     whichever ranges they are in."""
     none, held, last = LiveRows.joined(()), list[Comparison](), next(found)
     for each in found:
@@ -272,7 +272,7 @@ def _gathered(found: Iterator[Comparison]) -> Iterator[Comparison]:
 
 
 def _paired_by(key: Key, found: Comparison) -> Comparison:
-    """The same, with rows that only one state has paired by their key."""
+    """A comparison with the rows that only one state has paired by their key."""
     if not len(found.deleted.firsts) or not len(found.inserted.firsts):
         return found
     tops = {path[0] for path in key.paths}
@@ -360,7 +360,4 @@ class _Keys:
 
     def rows(self, chosen: Ints) -> LiveRows:
         """Some of the rows, each by itself."""
-        parts, offsets = self._places.at(chosen)
-        number, ones = np.arange(len(chosen)), np.ones(len(chosen), np.int64)
-        marks = np.zeros(len(chosen), np.uint64)
-        return LiveRows(number.astype(np.uint64), ones, parts, offsets, marks, marks)
+        return LiveRows.without_ids(*self._places.at(chosen), np.ones(len(chosen), np.int64))

@@ -19,7 +19,7 @@ from lancewood.model.ids import MAX_U64
 from lancewood.model.rowids import RowIdSequence
 
 MOST_STRETCHES = 4 << 20
-"""So many stretches of all states are matched at a time, some hundred bytes each."""
+"""Number of stretches of all states that are matched at a time, some hundred bytes each."""
 _SAMPLE = 1024
 
 

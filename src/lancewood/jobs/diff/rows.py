@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from lancewood.engine.snapshot import Snapshot
 from lancewood.errors import InvalidInputError
-from lancewood.files.json_text import json_text_with_nan
-from lancewood.files.text_forms import to_plain
+from lancewood.files.text_forms import as_json_texts
 from lancewood.jobs.counts import RowCounts
 from lancewood.jobs.diff.plan import DiffPlan, DiffRequest, is_one_table, named, plan_diff
 from lancewood.jobs.diff.states import Doubt
@@ -117,7 +116,7 @@ class DiffRows:
         }
 
     def _counted(self) -> dict[str, Any]:
-        """The same for rows that a condition chooses."""
+        """What ``stat`` says, of the rows that the condition chooses."""
         counts, cells = dict.fromkeys(KINDS, 0), dict[str, int]()
         for batch in self.batches():
             for each in batch.column(CHANGE).value_counts().to_pylist():
@@ -156,8 +155,8 @@ class DiffRows:
             rows = names.value_parent_indices()
             shown = {
                 name: (
-                    _as_json(pc.struct_field(batch.column(BEFORE), [earlier[name]])),
-                    _as_json(pc.struct_field(batch.column(AFTER), [name])),
+                    as_json_texts(pc.struct_field(batch.column(BEFORE), [earlier[name]])),
+                    as_json_texts(pc.struct_field(batch.column(AFTER), [name])),
                 )
                 for name in names.flatten().unique().to_pylist()
             }
@@ -180,7 +179,7 @@ class DiffRows:
             )
 
     def with_key(self) -> DiffRows:
-        """The same rows, with the columns of the key shown whichever others are asked for."""
+        """These rows with the columns of the key shown whichever others are asked for."""
         before, after = self.shape.before, self.shape.after
         key = [each for each in self.plan.paired if each.name in self._key_columns]
         old = (*before, *(each.before for each in key if each.before not in before))
@@ -223,9 +222,3 @@ class DiffRows:
         if plan.key is not None:
             lines.append(f"key: {', '.join(plan.key.names)}, for rows that only one side has")
         return "\n".join(lines)
-
-
-def _as_json(values: Any) -> list[str | None]:
-    return [
-        None if each is None else json_text_with_nan(each) for each in to_plain(values).to_pylist()
-    ]

@@ -90,12 +90,11 @@ class DiffPortion:
     where they are, in terms of the fragments here."""
 
     def comparison(self, one: Snapshot, other: Snapshot, shape: DiffShape) -> Comparison:
-        """The same as ``DiffTask`` takes it; the snapshots have no fragments."""
+        """These rows as ``DiffTask`` takes them; the snapshots have no fragments."""
         return Comparison(
             self.before.state(one),
             self.after.state(other),
             shape.paired,
-            None,
             deleted=_live(0, *(at for kind, _, at in self.rows if kind == DELETED)),
             inserted=_live(1, *(at for kind, _, at in self.rows if kind == INSERTED)),
             doubts=tuple(
@@ -243,12 +242,6 @@ def sent_whole(state: State) -> SentFragments:
     return Sending(state, [(places, np.full(len(parts), MAX_ROWS))]).fragments()
 
 
-def placed_rows(parts: Ints, offsets: Ints) -> LiveRows:
-    """Single rows of a state, by place alone."""
-    ones, unknown = np.ones(len(parts), np.int64), np.zeros(len(parts), np.uint64)
-    return LiveRows(unknown, ones, parts, offsets, unknown, unknown)
-
-
 class Sending:
     """The fragments of one state that a portion needs."""
 
@@ -313,5 +306,4 @@ def _live(side: int, *rows: PlacedStretches) -> LiveRows:
     parts, offsets, counts = (
         np.concatenate(each) for each in zip((none, none, none), *found, strict=True)
     )
-    unknown = np.zeros(len(parts), np.uint64)
-    return LiveRows(unknown, counts, parts, offsets, unknown, unknown)
+    return LiveRows.without_ids(parts, offsets, counts)

@@ -22,10 +22,9 @@ from lancewood.engine.rows import LiveRows
 from lancewood.expr import Predicate, parse_predicate
 from lancewood.format.schema import to_scan_schema
 from lancewood.jobs.diff.columns import ColumnPair
-from lancewood.jobs.diff.states import Comparison, Doubt, State
+from lancewood.jobs.diff.states import Comparison, Doubt, Places, State
 from lancewood.jobs.diff.values import (
     DifferingRows,
-    Places,
     RowReader,
     cast_or_null,
     differing_rows,
@@ -46,9 +45,9 @@ class DiffShape:
     paired: tuple[ColumnPair, ...]
     """All columns that both states have."""
     columns: tuple[ColumnPair, ...]
-    """Those that are compared."""
+    """The columns that are compared."""
     before: tuple[Field, ...]
-    """Those that are shown of the earlier state."""
+    """The columns that are shown of the earlier state."""
     after: tuple[Field, ...]
     is_by_key: bool
     """Whether two rows may be the same by their key alone, and have other ids."""
@@ -146,7 +145,7 @@ class DiffTask:
             none = pa.nulls(count, self.shape.schema.field(BEFORE if is_new else AFTER).type)
             yield self._batch(
                 kind,
-                _row_ids(state, places),
+                pa.array(state.row_ids(places)),
                 pa.nulls(count, pa.list_(pa.string())),
                 none if is_new else values,
                 values if is_new else none,
@@ -164,11 +163,9 @@ class DiffTask:
                 _as_struct(side.added(read, at), side.fields, len(rows))
                 for side, read, at in zip(sides, rows.read, places, strict=True)
             )
-            ids = _row_ids(after, rows.after)
-            if self.shape.is_by_key:
-                same = pc.equal(ids, _row_ids(before, rows.before))
-                ids = pc.if_else(same, ids, pa.scalar(None, pa.uint64()))
-            yield self._batch(UPDATED, ids, _names(rows), old, new)
+            ids = after.row_ids(rows.after)
+            is_other = ids != before.row_ids(rows.before) if self.shape.is_by_key else None
+            yield self._batch(UPDATED, pa.array(ids, mask=is_other), _names(rows), old, new)
 
     def _batch(self, kind: str, *columns: pa.Array) -> pa.RecordBatch:
         said = pa.repeat(pa.scalar(kind, pa.string()), len(columns[0]))
@@ -217,12 +214,3 @@ def _names(rows: DifferingRows) -> pa.Array:
     counts = rows.cells.sum(axis=1)
     offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), names.take(pa.array(at)))
-
-
-def _row_ids(state: State, places: Places) -> pa.Array:
-    """The ids of rows, stable or not, in the order of their places."""
-    found = np.empty(len(places.parts), np.uint64)
-    for number, here in places.by_part():
-        facts = state.parts[number].facts
-        found[here] = facts.column_at(ROW_ID, places.offsets[here]).to_numpy()
-    return pa.array(found)

@@ -57,7 +57,7 @@ class Unmarked:
         return self._fragments is not None and number in self._fragments
 
     def may_be_in(self, number: FragmentId) -> bool:
-        """The same, and True if unknown."""
+        """Whether a version may have rewritten columns of a fragment and not said in which rows."""
         return self._fragments is None or number in self._fragments
 
     def rows(

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,37 +21,13 @@ from lancewood.data.wanted import WantedColumns
 from lancewood.engine.base import WORKERS, in_order
 from lancewood.engine.rows import Ints, LiveRows, blob_reader, open_fragment, pick_rows
 from lancewood.jobs.diff.columns import ColumnPair
-from lancewood.jobs.diff.states import Comparison, Doubt, State
+from lancewood.jobs.diff.states import Comparison, Doubt, Places, State
 from lancewood.model.schema import Field, Schema
 from lancewood.model.segments import expand
 
 _Cells: TypeAlias = npt.NDArray[np.bool_]
 _FEW_ROWS = 8_192
 """Fewer rows are not read in several portions for the sake of several threads."""
-
-
-class Places(NamedTuple):
-    """Where rows of one state are."""
-
-    parts: Ints
-    """The fragment of each, by its position in the state."""
-    offsets: Ints
-
-    def at(self, chosen: npt.NDArray[Any]) -> Places:
-        return Places(self.parts[chosen], self.offsets[chosen])
-
-    def by_part(self) -> Iterator[tuple[int, Ints]]:
-        """Each fragment that has some of the rows, and which of them, by offset."""
-        order = self._order()
-        bounds = np.flatnonzero(np.diff(self.parts[order], prepend=-1, append=-1))
-        for low, high in pairwise(bounds.tolist()):
-            yield int(self.parts[order[low]]), order[low:high]
-
-    def _order(self) -> Ints:
-        keys = (self.parts << 32) + self.offsets
-        if (keys[1:] > keys[:-1]).all():
-            return np.arange(len(keys))
-        return np.argsort(keys, kind="stable")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +37,7 @@ class DifferingRows:
     before: Places
     after: Places
     columns: tuple[ColumnPair, ...]
-    """Those that were compared."""
+    """The columns that were compared."""
     cells: _Cells
     """For each row which of the columns differ."""
     read: tuple[Mapping[str, pa.Array], Mapping[str, pa.Array]]
@@ -152,8 +127,8 @@ class RowReader:
 
 
 def _joinable(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The same without nulls in dictionaries, as files of version 2.0 have them: Arrow does not
-    join those."""
+    """Rows without nulls in dictionaries, as files of version 2.0 have them: Arrow does not join
+    those."""
     columns = [
         each.dictionary_decode().dictionary_encode().cast(each.type)
         if isinstance(each, pa.DictionaryArray) and each.dictionary.null_count

@@ -30,7 +30,6 @@ from lancewood.jobs.diff import (
     State,
     comparable_keys,
     not_unique,
-    placed_rows,
     portions,
     sent_whole,
 )
@@ -114,7 +113,6 @@ class KeyWork:
         return Comparison(
             *self._states,
             shape.paired,
-            None,
             deleted=_rows(old.filter(new.is_null())),
             inserted=_rows(new.filter(old.is_null())),
             doubts=(doubt,) if both.num_rows else (),
@@ -142,7 +140,7 @@ class KeyPairing:
 
     def without(self, found: Comparison) -> Comparison:
         """A comparison without the rows that are paired."""
-        none = placed_rows(np.empty(0, np.int64), np.empty(0, np.int64))
+        none = LiveRows.joined(())
         return replace(found, deleted=none, inserted=none)
 
     def frame(self, spark: SparkSession, running: int) -> DataFrame:
@@ -221,7 +219,7 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _rows(places: Any) -> LiveRows:
-    return placed_rows(*_parted(places))
+    return LiveRows.without_ids(*_parted(places), np.ones(len(places), np.int64))
 
 
 def _parted(places: Any) -> tuple[Ints, Ints]:

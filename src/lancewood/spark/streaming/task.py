@@ -280,8 +280,7 @@ def _picked(work: ReadWork, rows: Picked) -> Iterator[pa.RecordBatch]:
 def _chosen(work: ReadWork, rows: Picked, read: Projection) -> Iterator[pa.RecordBatch]:
     name = work.snapshot.manifest.name
     fragments = tuple(Fragment(decode_fragment(each, name)) for each in rows.fragments)
-    unknown = np.zeros(len(rows.owners), np.uint64)
-    live = LiveRows(unknown, rows.counts, rows.owners, rows.offsets, unknown, unknown)
+    live = LiveRows.without_ids(rows.owners, rows.offsets, rows.counts)
     side = Side(work.snapshot, fragments, live)
     return ChosenRows(side, live, read, read.stored.by_name).batches(WORKERS)
 
