@@ -239,7 +239,9 @@ def _is_same(one: Column, other: Column) -> bool:
 
 
 def _is_cast(one: Column, other: Column) -> bool:
-    return one.number in other.earlier or other.number in one.earlier
+    """Whether one is a cast of the other, or both, after a restore, of one column."""
+    ones, others = ({each.number, *each.earlier} for each in (one, other))
+    return not ones.isdisjoint(others)
 
 
 def _is_other(old: Column, new: Column, one: Row, other: Row) -> bool:
