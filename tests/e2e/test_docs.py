@@ -165,6 +165,14 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
+def test_every_file_that_the_recipes_name_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    recipes = text.partition("\n## Recipes\n")[2].partition("\n## ")[0]
+    named = re.findall(r"`((?:src|tests|docs)/[^`]+)`", recipes)
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_every_make_target_of_the_pages_exists() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     pages = [*PAGES, ROOT / "CONTRIBUTING.md"]
