@@ -45,7 +45,7 @@ from lancewood.testing.schedule import ScheduleOutcome, explore
 
 pytestmark = pytest.mark.sliced(3)
 
-ORDERS = daily(40, of=150)
+ORDERS = daily(60, of=150)
 """How many orders of each case are tried."""
 
 Writer = Callable[[Store], object]

@@ -21,7 +21,7 @@ from lancewood.engine.location import Location
 from lancewood.engine.snapshot import Snapshot, branch_location, is_table, load_snapshot
 from lancewood.engine.staging import Stage
 from lancewood.engine.versions import load_branch
-from lancewood.engine.write import WriteRequest, create_table
+from lancewood.engine.write import Layout, WriteRequest, create_table
 from lancewood.errors import AlreadyExistsError, InvalidInputError
 from lancewood.git.names import below
 from lancewood.git.values import Hash
@@ -188,9 +188,11 @@ def _stage_anew(before: Snapshot, new: NewTable) -> Stage:
         table,
         new.data,
         schema=request.schema,
-        file_version=request.file_version or DEFAULT_FILE_VERSION,
-        max_rows_per_file=request.limits.max_rows,
-        max_bytes_per_file=request.limits.max_bytes,
+        layout=Layout(
+            max_rows_per_file=request.limits.max_rows,
+            max_bytes_per_file=request.limits.max_bytes,
+            file_version=request.file_version or DEFAULT_FILE_VERSION,
+        ),
     )
     return stage
 

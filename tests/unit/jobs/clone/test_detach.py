@@ -173,7 +173,7 @@ def test_a_failure_leaves_the_old_version_and_no_data_files(
     assert not left.exists() or [*left.iterdir()] == []
 
 
-@pytest.mark.parametrize("wrong", [{"message": 3}, {"runner": 5}, {"properties": "x"}])
+@pytest.mark.parametrize("wrong", [{"message": 3}, {"runner": 5}, {"commit": "x"}])
 def test_a_wrong_argument_is_refused(clone: lw.Table, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
         clone.detach(**wrong)
