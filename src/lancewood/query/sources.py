@@ -78,7 +78,7 @@ class Sources:
     at_repository: Repository | str | os.PathLike[str] | None
     revision: str | None
     """The commit of the repository, or without one the version of tables that are given by uri."""
-    storage_options: Mapping[str, str] | None
+    access: Access | None
     identifiers: Identifiers
     repository: Repository | None = field(init=False)
     _views: dict[str, View] = field(default_factory=dict, init=False)
@@ -96,7 +96,8 @@ class Sources:
             from lancewood.repo.repository import Repository
 
             if not isinstance(found, Repository):
-                found = Repository.open(found, storage_options=self.storage_options)
+                options = None if self.access is None else self.access.storage_options
+                found = Repository.open(found, storage_options=options)
         self.repository = self.at_repository = found
         revision = self.revision
         if revision is not None and not (isinstance(revision, str) and revision):
@@ -207,7 +208,7 @@ class Sources:
         if not isinstance(source, str | os.PathLike):
             return source._snapshot
         try:
-            found = Address(source, Access(storage_options=self.storage_options)).open()
+            found = Address(source, self.access).open()
         except NotFoundError:
             if source is name and name.lower().endswith(_OTHER_FILES):
                 raise _no_lance(name) from None

@@ -121,7 +121,9 @@ def sql_command(
     if csv and given.json:
         raise typer.BadParameter("--csv and --json are two forms: give one of them")
     check_safe(safe, FileFormat.CSV if csv else None)
-    asked = _Asked(_text(query, file), _tables(table) or None, _repository(), at, given.storage)
+    asked = _Asked(
+        _text(query, file), _tables(table) or None, _repository(), at, lw.Access(given.storage)
+    )
     session = _Spark(master) if spark or master is not None else None
     if session is not None and not pushdown:
         raise typer.BadParameter("--no-pushdown is about DuckDB: Spark decides what it reads")
@@ -177,7 +179,7 @@ class _Asked:
     tables: Mapping[str, str | lw.Table] | None
     repository: Path | None
     at: str | None
-    storage: Mapping[str, str] | None
+    access: lw.Access
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -221,7 +223,7 @@ class _Asked:
             if each.target.revision is None:
                 with suppress(NotFoundError):  # a table that is made
                     table = workplace.table(each.target, dry_run=True)
-                    check_main_is_meant(table.uri, table, self.storage)
+                    check_main_is_meant(table.uri, table, self.access.storage_options)
 
     def explained(self, script: Script, spark: _Spark | None) -> str:
         """What a query reads, or each statement would do to the tables as they are."""
@@ -234,7 +236,7 @@ class _Asked:
         return "\n".join(line for each in plans for line in each.to_pylist())
 
     def _sources(self, identifiers: Identifiers) -> Sources:
-        return Sources(self.tables, self.repository, self.at, self.storage, identifiers)
+        return Sources(self.tables, self.repository, self.at, self.access, identifiers)
 
 
 def _taken(found: Any, limit: int | None, *, as_json: bool) -> tuple[pa.Schema, Limited]:

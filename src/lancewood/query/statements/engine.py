@@ -427,11 +427,7 @@ class Engine:
         return table._change(find, dry_run=dry_run, message=message)
 
     def create(
-        self,
-        uri: str | os.PathLike[str],
-        storage_options: Mapping[str, str] | None,
-        new: NewTable,
-        message: str | None,
+        self, uri: str | os.PathLike[str], access: Access | None, new: NewTable, message: str | None
     ) -> Table:
         """A new table, or what the one that is there becomes."""
         data: Any = new.schema
@@ -441,7 +437,7 @@ class Engine:
             overwrite = rows_to_overwrite(new.there._snapshot, data, new.request)
             commit_options = CommitOptions(message, serializable=new.is_own)
             return new.there._write(overwrite, commit_options, dry_run=False)
-        location = Address(uri, Access(storage_options=storage_options)).whole("create")
+        location = Address(uri, access).whole("create")
         return Table(create_table(location, data, new.request, message=message))
 
     def add_columns(

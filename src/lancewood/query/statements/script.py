@@ -26,6 +26,7 @@ from lancewood.query.statements.reader import COLUMN, Reader
 from lancewood.query.tokens import Token, shown, statements, with_revisions_quoted
 
 if TYPE_CHECKING:
+    from lancewood.engine.snapshot import Access
     from lancewood.repo.repository import Repository
 
 _NO_PART = (model.CreateRef, model.DropRef, model.MergeBranch, model.DropTable, model.CopyTo)
@@ -40,7 +41,7 @@ def sql(
     repository: Repository | str | os.PathLike[str] | None = None,
     revision: str | None = None,
     args: Parameters = None,
-    storage_options: Mapping[str, str] | None = None,
+    access: Access | None = None,
     files: bool = False,
     pushdown: bool = True,
 ) -> Answer:
@@ -75,7 +76,7 @@ def sql(
                 f"{shown(meant.sql)} reads or writes a file, and texts may not do that here: give "
                 "files=True to lancewood.sql, or use lw sql"
             )
-    sources = Sources(tables, repository, revision, storage_options, Identifiers())
+    sources = Sources(tables, repository, revision, access, Identifiers())
     if is_query(script):
         return answer(script[0].sql, sources, args, pushdown=pushdown)
     if args is not None and not isinstance(args, Mapping):

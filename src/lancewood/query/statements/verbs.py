@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancewood.engine.snapshot import Access, Snapshot
+from lancewood.engine.snapshot import Snapshot
 from lancewood.engine.write import Layout
 from lancewood.errors import (
     AlreadyExistsError,
@@ -271,7 +271,6 @@ class Statements:
         """The table that is there already, to be kept or replaced; raises AlreadyExistsError if it
         may not be there."""
         workplace, target, location = self._workplace, statement.target, statement.location
-        existing, options = statement.existing, workplace.given.storage_options
         in_repository = workplace.is_in_repository(target)
         if in_repository and location is not None:
             raise InvalidInputError(
@@ -279,15 +278,15 @@ class Statements:
             )
         if not workplace.exists(target, location):
             return None
-        if existing is model.Existing.FAIL:
+        if statement.existing is model.Existing.FAIL:
             raise AlreadyExistsError(
                 f"there is a table {target.written} already: write to it with INSERT, or "
                 "CREATE OR REPLACE TABLE",
                 table=target.name,
             )
-        if in_repository or (existing is model.Existing.KEEP and location is None):
+        if in_repository or (statement.existing is model.Existing.KEEP and location is None):
             return self._table(target)
-        return open_table(workplace.uri(target, location), access=Access(storage_options=options))
+        return open_table(workplace.uri(target, location), access=workplace.given.access)
 
     def _new(self, statement: model.CreateTable, there: Table | None = None) -> NewTable:
         """What is made, perhaps of the table that it replaces; raises InvalidInputError for what
@@ -311,18 +310,15 @@ class Statements:
         workplace, target = self._workplace, statement.target
         if not workplace.is_in_repository(target):
             uri = workplace.uri(target, statement.location)
-            message, options = self._how(statement)["message"], workplace.given.storage_options
-            return self._engine.create(uri, options, new, message)
+            message, access = self._how(statement)["message"], workplace.given.access
+            return self._engine.create(uri, access, new, message)
         if new.there is not None:
-            nothing = pa.Table.from_batches([], new.schema)
-            table: Table = new.there.overwrite(
-                nothing, commit=CommitOptions(serializable=new.is_own)
-            )
+            commit = CommitOptions(serializable=new.is_own)
+            table: Table = new.there.overwrite(new.schema.empty_table(), commit=commit)
         else:
             assert workplace.transaction is not None
-            table = workplace.transaction.create_table(
-                target.name, new.schema, layout=Layout(**new.options)
-            )
+            layout = Layout(**new.options)
+            table = workplace.transaction.create_table(target.name, new.schema, layout=layout)
         if new.config:
             table = table.set_config(new.config)
         if new.rows is None:
@@ -336,11 +332,7 @@ class Statements:
             return done
         table, given = workplace.table(target, dry_run=True), workplace.given
         if not workplace.is_in_repository(target):
-            drop(
-                table.uri,
-                dry_run=self._dry_run,
-                access=Access(storage_options=given.storage_options),
-            )
+            drop(table.uri, dry_run=self._dry_run, access=given.access)
         elif not self._dry_run:
             name, message = str(given.known_as(target.name)), self._how(statement)["message"]
             made = workplace.repository.remove(name, branch=given.revision, message=message)

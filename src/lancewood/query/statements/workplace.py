@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from lancewood.engine.snapshot import NUMBERED, TAG, Access
+from lancewood.engine.snapshot import NUMBERED, TAG
 from lancewood.errors import InvalidInputError, RetryableConflictError
 from lancewood.query.sources import Sources, is_uri
 from lancewood.query.statements.model import Target
@@ -72,9 +72,7 @@ class Workplace:
         if self.is_in_repository(target):
             self._check_branch(target)
             return self.sources().known_as(target.name, target.revision) is not None
-        return exists(
-            self.uri(target, location), access=Access(storage_options=self.given.storage_options)
-        )
+        return exists(self.uri(target, location), access=self.given.access)
 
     def table(self, target: Target, *, dry_run: bool = False) -> Table:
         """The table that is changed; a table of the repository in the transaction, unless it is

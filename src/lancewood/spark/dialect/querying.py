@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lancewood.engine.snapshot import Snapshot
+from lancewood.engine.snapshot import Access, Snapshot
 from lancewood.errors import InvalidInputError
 from lancewood.query.names import Readable, TableDiff
 from lancewood.query.sources import AddressedSnapshot, Source, Sources
@@ -47,7 +47,7 @@ def explain_sql(
     tables: Mapping[str, Source] | None = None,
     repository: Repository | str | os.PathLike[str] | None = None,
     revision: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    access: Access | None = None,
 ) -> str:
     """Which versions of its tables a query reads, in words; what Spark reads of them,
     ``DataFrame.explain`` says.
@@ -56,7 +56,7 @@ def explain_sql(
     """
     check_running(spark)
     settings = session_settings(spark)
-    sources = Sources(tables, repository, revision, storage_options, settings)
+    sources = Sources(tables, repository, revision, access, settings)
     return plan_query(query, sources, settings, OfSession(spark)).explain()
 
 

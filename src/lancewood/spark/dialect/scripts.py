@@ -72,7 +72,7 @@ def sql(
     repository: Repository | str | os.PathLike[str] | None = None,
     revision: str | None = None,
     args: Args = None,
-    storage_options: Mapping[str, str] | None = None,
+    access: Access | None = None,
 ) -> DataFrame:
     """The answer to a query, whose tables may be named with revisions, as a DataFrame. Statements
     that change tables are run, too.
@@ -101,7 +101,7 @@ def sql(
     script = parse_script(query, engine.identifiers)
     if isinstance(args, Sequence) and not all(isinstance(each, Passed) for each in script):
         raise InvalidInputError("statements take values for :name, not a list for ?")
-    sources = Sources(tables, repository, revision, storage_options, engine.identifiers)
+    sources = Sources(tables, repository, revision, access, engine.identifiers)
     found = ScriptRun(script, Workplace(sources), engine).run()
     return engine.report(found) if isinstance(found, pa.Table) else found
 
@@ -185,7 +185,7 @@ class OnSpark(Engine):
     def create(
         self,
         uri: str | os.PathLike[str],
-        storage_options: Mapping[str, str] | None,
+        access: Access | None,
         new: NewTable,
         message: str | None,
     ) -> Table:
@@ -193,13 +193,13 @@ class OnSpark(Engine):
         if rows is None:
             rows = self._spark.createDataFrame([], spark_schema(new.schema))
         if new.there is None:
-            plan = plan_write(Address(uri, Access(storage_options=storage_options)), new.request)
+            plan = plan_write(Address(uri, access), new.request)
         else:
             new.there._snapshot.check_writable()
             plan = plan_on(new.there._snapshot, new.request)
         commit_options = CommitOptions(message, serializable=new.is_own)
         done = run_job(rows, WriteJob.of(plan, rows.schema, commit_options))
-        made = open_table(uri, version=done.version, access=Access(storage_options=storage_options))
+        made = open_table(uri, version=done.version, access=access)
         return made._after(made._snapshot, done.counts)
 
     def add_columns(
