@@ -226,7 +226,7 @@ for n in range(times):
 OURS = """
 import json, sys, pyarrow as pa, lancewood as lw
 uri, who, times, options = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
-table = lw.open(uri, storage_options=options)
+table = lw.open(uri, access=lw.Access(storage_options=options))
 for n in range(times):
     table = table.append(pa.table({"who": [who] * 2, "n": pa.array([n] * 2, pa.int64())}))
 """
