@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import count, permutations
 from random import Random
 from typing import Any
 
@@ -523,10 +523,26 @@ class EvolvingBranches:
         step(self.ours(branch))
 
     def _checked(self, branch: str, right: Brought, ours: State, theirs: State) -> State:
-        """The state of a branch to which two sides were brought."""
+        """The state of a branch to which two sides were brought.
+
+        Where both renamed columns, a name may be that of another column on each side: what is there
+        must be sound as one of them means it.
+        """
         if not right.doubts:
             return right.state
-        known = {**theirs.numbers(), **ours.numbers(), **right.state.numbers()}
+        table, failures = self.read(branch), list[Exception]()
+        numbers = right.state.numbers(), ours.numbers(), theirs.numbers()
+        for first, second, third in permutations(numbers):
+            try:
+                return self._sound(table, {**third, **second, **first}, ours, theirs)
+            except (KeyError, AssertionError) as failure:
+                failures.append(failure)
+        raise failures[0]
+
+    def _sound(
+        self, table: pa.Table, known: Mapping[Any, Number], ours: State, theirs: State
+    ) -> State:
+        """What a table holds, in which nothing of two sides is lost."""
 
         def node(number: Number, field: pa.Field) -> Node:
             sides = [side.nodes[number] for side in (ours, theirs) if number in side.nodes]
@@ -537,7 +553,7 @@ class EvolvingBranches:
             return replace(alike[0], name=field.name)
 
         names: dict[Number, Node] = {}
-        for top in self.read(branch).schema:
+        for top in table.schema:
             if top.name == KEY:
                 continue
             number = known[None, top.name]
@@ -547,7 +563,7 @@ class EvolvingBranches:
                 assert own not in names, f"{each.name} is {names[own].name}, too"
                 names[own] = node(own, each)
         found = State(names, {})
-        found = found.with_rows(_rows(self.read(branch), found))
+        found = found.with_rows(_rows(table, found))
         lost = [*losses(ours, theirs, found)]
         assert not lost, "\n".join(lost)
         return found
