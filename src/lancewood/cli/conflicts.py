@@ -39,14 +39,14 @@ FindConflicts: TypeAlias = Callable[[lw.Resolve | None], Mapping[str, Conflicts]
 
 
 class Deletes(StrEnum):
-    """What becomes of rows that one side deleted and the other changed."""
+    """Whether a deletion wins or loses, where the other side changed the row."""
 
     WIN = "win"
     LOSE = "lose"
 
 
 class Detect(StrEnum):
-    """What both sides may not have changed."""
+    """What is a conflict if both sides changed it: a cell, a row, or a table."""
 
     CELLS = "cells"
     ROWS = "rows"

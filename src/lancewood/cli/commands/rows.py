@@ -194,7 +194,7 @@ def _read_vector(name: str) -> Any:
 
 
 class Mode(StrEnum):
-    """What becomes of the table."""
+    """Whether an import makes a table, adds rows to one, or replaces its rows."""
 
     CREATE = "create"
     APPEND = "append"
