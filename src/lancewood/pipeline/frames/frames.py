@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -70,16 +71,16 @@ _WHOLE_FILES = "binaryfile"
 
 
 @dataclass
-class Incoming:
+class Incoming(ABC):
     """The rows of a source for one run, found once: all that it has, unless a subclass knows what
     is new."""
 
     source: Source
     _count: RowCount | RowsOfFiles | None = field(default=None, init=False)
 
+    @abstractmethod
     def frame(self, spark: SparkSession) -> DataFrame:
         """All rows of the source for this run."""
-        raise NotImplementedError
 
     def counting(self, frame: DataFrame) -> DataFrame:
         """The rows of ``frame``, counted while they are read."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -182,7 +183,7 @@ class TextForm:
     notation: Notation = field(default_factory=Notation)
 
 
-class LineReader:
+class LineReader(ABC):
     """Makes records of the lines of one file, or of one block of it, which begins at a byte."""
 
     def __init__(self, form: TextForm, start: int) -> None:
@@ -190,9 +191,9 @@ class LineReader:
         self._decoder = Decoder(form.encoding, form.line_end, is_at_start=not start)
         self._suspicious = suspicious(form.columns.types, form.notation)
 
+    @abstractmethod
     def read(self, lines: pa.Array) -> Iterator[Records]:
         """The records that end in these lines."""
-        raise NotImplementedError
 
     def end(self) -> Iterator[Records]:
         """What is left when the file ends."""
@@ -202,17 +203,17 @@ class LineReader:
         self._finish(found)
         yield found
 
+    @abstractmethod
     def _take(self, found: Records, text: str, problem: str | None) -> None:
         """One more line, which may be wrong as a text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _finish(self, found: Records) -> None:
         """The file ends with the lines that were taken."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _fault(self, record: str) -> str | None:
         """What is wrong with a record, or its columns would lose, if its text is suspicious."""
-        raise NotImplementedError
 
     def _by_lines(self, lines: Sequence[bytes]) -> Records:
         found = Records()
